@@ -138,7 +138,7 @@ def open_server(
     try:
         postgres.start()
         pid = (postgres.home / "cluster" / "postmaster.pid").read_text().split("\n")[0]
-        yield Server(postgres.url, int(pid))
+        yield Server(postgres.superuser_url, int(pid))
     finally:
         postgres.stop(wait_seconds=_STOP_SECONDS)
         if keep is None:

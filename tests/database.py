@@ -31,7 +31,10 @@ TEMPLATE = "rota_tests_template"
 _PREFIX = "rota-tests-"
 _MEMORY = Path("/dev/shm")
 _ROOM = 6 * 2**30  # what the largest tables of tests take, and more
-_SETTINGS = {"max_connections": "300", "shared_buffers": "256MB", "log_min_messages": "error"}
+_SETTINGS = {
+    "max_connections": "300", "shared_buffers": "256MB", "log_min_messages": "error",
+    "max_prepared_transactions": "10",
+}  # fmt: skip
 _numbers = itertools.count(1)
 
 
@@ -165,7 +168,7 @@ def by_tcp() -> dict[str, str]:
 
 
 def tcp_url(server: EmbeddedPostgres) -> str:
-    known = conninfo_to_dict(server.url)
+    known = conninfo_to_dict(server.superuser_url)
     login = f"{known['user']}:{known['password']}"
     return f"postgresql://{login}@127.0.0.1:{known['port']}/{known['dbname']}"
 

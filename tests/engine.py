@@ -13,6 +13,14 @@ from psycopg.rows import dict_row
 Row = dict[str, Any]
 
 
+def listen_to_all(conn: psycopg.Connection[Any]) -> str:
+    """Hears what all workers hear; returns the channel."""
+    row = conn.execute("SELECT channel FROM rota.settings").fetchone()
+    assert row is not None
+    conn.execute(sql.SQL("LISTEN {}").format(sql.Identifier(row[0])))
+    return str(row[0])
+
+
 class Engine:
     """Speaks to `rota.*` on one connection; every call is its own transaction unless the
     connection is in one."""
@@ -31,6 +39,13 @@ class Engine:
         """The only value of the only row; None where there is no row."""
         row = self.conn.execute(query, params or None).fetchone()
         return row[0] if row else None
+
+    def set_schedule_state(self, schedule: str, **columns: Any) -> None:
+        named = ", ".join(f"{column} = %s" for column in columns)
+        self.rows(
+            f"""UPDATE rota.schedule_state SET {named} WHERE schedule_id IN
+                (SELECT id FROM rota.schedules WHERE name = %s)""", *columns.values(), schedule,
+        )  # fmt: skip
 
     def run(self, run_id: int) -> Row:
         (row,) = self.rows("SELECT * FROM rota.runs WHERE id = %s", run_id)
@@ -219,7 +234,7 @@ class Engine:
 
     def count_depths(self) -> None:
         """Now, however lately that was done."""
-        self.conn.execute("UPDATE rota.depth_marks SET counted_at = '-infinity'")
+        self.conn.execute("UPDATE rota.count_marks SET counted_at = '2000-01-01'")
         self.conn.execute("SELECT rota.count_depths(0)")
 
     def park(self) -> int:

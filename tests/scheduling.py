@@ -43,8 +43,15 @@ class Schedules:
         """Every minute from START on, unless said otherwise."""
         if not {"cron", "run_at", "interval_seconds"} & columns.keys():
             columns |= {"interval_seconds": 60, "anchor_at": START}
+        cursor_at = columns.pop("cursor_at", None)
         self.engine._insert("schedules", {"name": name, "job": job, **columns})
+        if cursor_at is not None:
+            self.set_state(name, cursor_at=cursor_at)
         return name
+
+    def set_state(self, name: str = "s", **columns: Any) -> None:
+        """As a tick or the end of a run would; everything else is an edit."""
+        self.engine.set_schedule_state(name, **columns)
 
     def update(self, name: str = "s", **columns: Any) -> None:
         named = ", ".join(f"{column} = %s" for column in columns)
@@ -65,7 +72,11 @@ class Schedules:
             pass
 
     def row(self, name: str = "s") -> Row:
-        (row,) = self.engine.rows("SELECT * FROM rota.schedules WHERE name = %s", name)
+        """What it says and where it stands: next_run_at is the one of the state."""
+        (row,) = self.engine.rows(
+            "SELECT s.*, t.* FROM rota.schedules s JOIN rota.schedule_state t"
+            " ON t.schedule_id = s.id WHERE s.name = %s", name,
+        )  # fmt: skip
         return row
 
     def ledger(self, name: str = "s") -> list[Row]:

@@ -133,6 +133,35 @@ class TestFindingTheFile:
         monkeypatch.chdir(project / "inner")
         assert load().file is None
 
+    @pytest.mark.parametrize("name", ["rota.toml", "pyproject.toml"])
+    def test_a_file_of_somebody_else_is_not_read(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        """It names the application to import: whoever writes it runs code."""
+        path = write(project / name, "[tool.rota]\nschema = 'a'\n" if "py" in name else "")
+        (project / "inner").mkdir()
+        monkeypatch.chdir(project / "inner")
+        if os.geteuid() == 0:
+            assert load().file == path
+            os.chown(path, 4000, 4000)
+        else:
+            monkeypatch.setattr(os, "geteuid", lambda: 4000)
+        with pytest.raises(ConfigError, match="belongs to user id") as caught:
+            load()
+        assert str(path) in str(caught.value.hint)
+        assert Config.load(path, {}).file == path  # named, and so trusted
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+        assert Config.load(env={"SUDO_UID": str(path.stat().st_uid)}).file == path
+
+    @pytest.mark.parametrize("mode", [0o666, 0o646, 0o602])
+    def test_a_file_that_others_may_change_is_not_read(self, project: Path, mode: int) -> None:
+        path = write(project / "rota.toml", "schema = 'a'")
+        path.chmod(mode)
+        with pytest.raises(ConfigError, match="can be changed by other users"):
+            load()
+        path.chmod(0o644)
+        assert load().file == path
+
     def test_a_pyproject_counts_only_with_its_table(
         self, project: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -9,11 +9,13 @@ from bench.systems.base import System
 
 _MOST = 100_000
 _FILL = """
-    INSERT INTO rota.schedules (name, job, payload, interval_seconds, next_run_at, anchor_at,
-        cursor_at)
-    SELECT 's' || i, 'noop', '{"n": 1}', 86400, rota.now() + interval '1 day', rota.now(),
-        rota.now()
-    FROM generate_series(1, %(total)s) i
+    WITH made AS (
+        INSERT INTO rota.schedules (name, job, payload, interval_seconds, anchor_at)
+        SELECT 's' || i, 'noop', '{"n": 1}', 86400, rota.now()
+        FROM generate_series(1, %(total)s) i RETURNING id
+    )
+    INSERT INTO rota.schedule_state (schedule_id, next_run_at, cursor_at, is_stopped, is_spread)
+    SELECT id, rota.now() + interval '1 day', rota.now(), false, true FROM made
 """
 
 
@@ -27,7 +29,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
             conn.execute("ALTER TABLE rota.schedules DISABLE TRIGGER USER")
             conn.execute(_FILL, {"total": total})
             conn.execute("ALTER TABLE rota.schedules ENABLE TRIGGER USER")
-            conn.execute("VACUUM (ANALYZE) rota.schedules")
+            conn.execute("VACUUM (ANALYZE) rota.schedules, rota.schedule_state")
             conn.execute("CHECKPOINT")
 
     def on(database: str | None) -> Measure:

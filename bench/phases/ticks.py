@@ -33,11 +33,13 @@ _BATCH = 200
 _WARM_UP_TICKS = 6
 
 _FILL = """
-    INSERT INTO rota.schedules (name, job, payload, interval_seconds, next_run_at, anchor_at,
-        cursor_at)
-    SELECT 's' || i || now(), 'noop', '{"n": 1}', 60, rota.now() + %(due)s::interval,
-           rota.now() - interval '61 s', rota.now() - interval '30 s'
-    FROM generate_series(1, %(count)s) i
+    WITH made AS (
+        INSERT INTO rota.schedules (name, job, payload, interval_seconds, anchor_at)
+        SELECT 's' || i || now(), 'noop', '{"n": 1}', 60, rota.now() - interval '61 s'
+        FROM generate_series(1, %(count)s) i RETURNING id
+    )
+    INSERT INTO rota.schedule_state (schedule_id, next_run_at, cursor_at, is_stopped, is_spread)
+    SELECT id, rota.now() + %(due)s::interval, rota.now() - interval '30 s', false, true FROM made
 """
 _BARE = """
     CREATE TABLE bare_schedules (
@@ -141,15 +143,14 @@ def _prepare(system: System, later: int) -> None:
         conn.execute("ALTER TABLE rota.schedules DISABLE TRIGGER USER")
         conn.execute(_FILL, {"count": later, "due": "1 day"})
         conn.execute("ALTER TABLE rota.schedules ENABLE TRIGGER USER")
-        conn.execute("VACUUM (ANALYZE) rota.schedules")
+        conn.execute("VACUUM (ANALYZE) rota.schedules, rota.schedule_state")
 
 
 def _fill(system: System, conn: Conn, due: int) -> None:
     if system.name == "rota":
-        # As computed ones: a next time that somebody inserts is one that was set by hand.
-        conn.execute("ALTER TABLE rota.schedules DISABLE TRIGGER schedules_check")
+        conn.execute("ALTER TABLE rota.schedules DISABLE TRIGGER USER")
         conn.execute(_FILL, {"count": due, "due": "-1 second"})
-        conn.execute("ALTER TABLE rota.schedules ENABLE TRIGGER schedules_check")
+        conn.execute("ALTER TABLE rota.schedules ENABLE TRIGGER USER")
     else:
         conn.execute(_BARE_FILL, {"count": due})
 

@@ -103,7 +103,7 @@ def work() -> None:
 
 def register(conn: psycopg.Connection[Any]) -> int:
     row = {"name": "floor", "host": "", "pid": 0, "version": "", "queues": [], "jobs": [JOB]}
-    limits = {"concurrency": BATCH, "lease_seconds": HOUR}
+    limits = {"concurrency": BATCH, "lease_seconds": HOUR, "intakes": [0]}
     found = conn.execute(get("workers/register"), row | limits).fetchone()
     assert found is not None
     return int(found[0])

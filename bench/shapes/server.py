@@ -41,7 +41,7 @@ class Server:
 
     @property
     def dsn(self) -> str:
-        return self._postgres.url
+        return self._postgres.superuser_url
 
     @property
     def pid(self) -> int:

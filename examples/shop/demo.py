@@ -11,6 +11,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from secrets import token_urlsafe
 
 HERE = Path(__file__).parent
 
@@ -19,6 +20,8 @@ def start_to_prepare() -> tuple[subprocess.Popen[bytes], int]:
     """Returns the process, and the reading end of a pipe that it writes to when it is ready."""
     reading, writing = os.pipe()
     command = [sys.executable, HERE / "prepare.py", "--ready", str(writing)]
+    # One token for both, so that the link can be shown at once.
+    os.environ.setdefault("ROTA_DEV_TOKEN", token_urlsafe(24))
     process = subprocess.Popen(command, pass_fds=[writing])
     os.close(writing)
     return process, reading

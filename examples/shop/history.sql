@@ -14,15 +14,19 @@ SELECT r.schedule_id, (r.finished_at AT TIME ZONE 'UTC')::date, count(*) FILTER 
        count(*) FILTER (WHERE r.state = 'failed'), count(*) FILTER (WHERE r.state = 'cancelled'), count(*), sum(r.duration_ms), max(r.duration_ms)
 FROM rota.ended_runs r WHERE r.schedule_id IS NOT NULL GROUP BY 1, 2;
 
-UPDATE rota.schedules s
-SET created_at = l.first_at, last_enqueued_at = l.enqueued_at, run_count = l.runs, last_run_at = l.run_at, last_run_success = l.last_success,
+UPDATE rota.schedules s SET created_at = l.first_at
+FROM (SELECT l.schedule_id, min(l.nominal_at) - interval '1 hour' AS first_at FROM rota.ledger l GROUP BY l.schedule_id) l
+WHERE l.schedule_id = s.id;
+
+UPDATE rota.schedule_state s
+SET last_enqueued_at = l.enqueued_at, run_count = l.runs, last_run_at = l.run_at, last_run_success = l.last_success,
     last_success_at = l.success_at, last_success_for = l.success_for,
-    failures_in_a_row = (SELECT count(*) FROM rota.ledger f WHERE f.schedule_id = s.id AND NOT f.success AND f.nominal_at > coalesce(l.success_for, '-infinity'))
-FROM (SELECT l.schedule_id, min(l.nominal_at) - interval '1 hour' AS first_at, max(l.enqueued_at) AS enqueued_at, count(l.run_id) AS runs,
+    failures_in_a_row = (SELECT count(*) FROM rota.ledger f WHERE f.schedule_id = s.schedule_id AND NOT f.success AND f.nominal_at > coalesce(l.success_for, '-infinity'))
+FROM (SELECT l.schedule_id, max(l.enqueued_at) AS enqueued_at, count(l.run_id) AS runs,
              max(r.finished_at) AS run_at, (array_agg(l.success ORDER BY l.nominal_at DESC) FILTER (WHERE l.success IS NOT NULL))[1] AS last_success,
              max(r.finished_at) FILTER (WHERE l.success) AS success_at, max(l.nominal_at) FILTER (WHERE l.success) AS success_for
       FROM rota.ledger l LEFT JOIN rota.ended_runs r ON r.id = l.run_id GROUP BY l.schedule_id) l
-WHERE l.schedule_id = s.id;
+WHERE l.schedule_id = s.schedule_id;
 
 -- How long runs had waited, by minute: the samples of upkeep, and the counters of workers.
 WITH waits AS (
@@ -41,8 +45,8 @@ SELECT 'pickups', jsonb_build_object('queue', s.queue), max(s.pickups), 0, rota.
 FROM rota.samples s WHERE s.queue <> '' GROUP BY s.queue ON CONFLICT DO NOTHING;
 
 -- Error groups: failures that ended a run are counted already.
-INSERT INTO rota.error_changes (error_group, job, queue, run_id, at, is_end, error_type, error, file, line, function)
-SELECT g.id, p.job, r.queue, p.run_id, p.finished_at, false, p.error_type, p.error, g.file, g.line, g.function
+INSERT INTO rota.error_changes (error_group, job, queue, run_id, at, error_type, error, file, line, function)
+SELECT g.id, p.job, r.queue, p.run_id, p.finished_at, p.error_type, p.error, g.file, g.line, g.function
 FROM rota.past_attempts p JOIN rota.ended_runs r ON r.id = p.run_id
 CROSS JOIN LATERAL rota.group_error(p.job, p.error_type, p.error, p.traceback) g WHERE p.error_type IS NOT NULL;
 SELECT rota.fold_errors();

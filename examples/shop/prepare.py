@@ -28,7 +28,9 @@ HOLIDAYS = {
 
 async def main() -> None:
     server = app.config.server
-    print(f"dashboard: http://{server.host}:{server.port}, in a few seconds", flush=True)
+    token = os.environ.get("ROTA_DEV_TOKEN")
+    link = f"/?token={token}" if token and server.token is None else ""
+    print(f"dashboard: http://{server.host}:{server.port}{link} (in a few seconds)", flush=True)
     app.migrate()
     async with app, app.database.connection() as conn:
         is_new = await _is_new(conn)

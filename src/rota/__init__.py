@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from rota.model.details import RunDetails
     from rota.model.drift import Drift
     from rota.model.event import EventInfo
+    from rota.model.hook import AttemptFailure, DeadLetter
     from rota.model.job import JobInfo
     from rota.model.limit import LimitInfo
     from rota.model.log import LogLine, LogPage
@@ -92,6 +93,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "App",
+    "AttemptFailure",
     "AttemptInfo",
     "AttemptState",
     "AttemptTimeout",
@@ -108,6 +110,7 @@ __all__ = [
     "Context",
     "Control",
     "DatabaseError",
+    "DeadLetter",
     "Drift",
     "DuplicateKey",
     "EmbeddedError",
@@ -185,6 +188,7 @@ __all__ = [
 # that drivers and validators take.
 _HOMES = {
     "App": "rota.app",
+    "AttemptFailure": "rota.model.hook",
     "AttemptInfo": "rota.model.attempt",
     "AttemptState": "rota.model.states",
     "AttemptTimeout": "rota.errors",
@@ -201,6 +205,7 @@ _HOMES = {
     "Context": "rota.jobs.context",
     "Control": "rota.errors",
     "DatabaseError": "rota.errors",
+    "DeadLetter": "rota.model.hook",
     "Drift": "rota.model.drift",
     "DuplicateKey": "rota.errors",
     "EmbeddedError": "rota.errors",

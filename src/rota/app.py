@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import psycopg
 
@@ -16,17 +16,22 @@ from rota.admin.queues.declared import DeclaredQueues
 from rota.admin.runs.runs import Runs
 from rota.admin.schedules.declared import DeclaredSchedules
 from rota.config import Config
-from rota.errors import ConfigError, TimingError
+from rota.errors import ConfigError, SchemaError, TimingError
 from rota.jobs.batch import Call
+from rota.jobs.dead_letters import LetterFunction, LetterJob
+from rota.jobs.dead_letters import declare as declare_letter_job
 from rota.jobs.decorator import BoundJob, JobDecorator
 from rota.jobs.elsewhere import OF_APP, refuse
 from rota.jobs.emit import Started
 from rota.jobs.handle import R, Run
+from rota.jobs.hooked import HookedEnqueuer
+from rota.jobs.hooks import HookDecorators, Hooks, LifespanFunction
+from rota.jobs.job_arguments import JobKeywords
 from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleKeywords
-from rota.jobs.sync import store_new_sync
-from rota.jobs.tracing import TracedEmitter, TracedEnqueuer
+from rota.jobs.sync import put_others, store_new_sync
+from rota.jobs.tracing import TracedEmitter
 from rota.jobs.values import checked_tenant
 from rota.model.queue import WhenFull
 from rota.store import migrate
@@ -53,7 +58,7 @@ def _module_name(scope: dict[str, Any]) -> str:
     return Path(scope.get("__file__") or "app").stem
 
 
-class App(CommandSets):
+class App(CommandSets, HookDecorators):
     """An application: its jobs, its database, its workers.
 
     The database is `App(database_url=…)`, ROTA_DATABASE_URL or rota.toml; if none is set, an
@@ -61,6 +66,7 @@ class App(CommandSets):
     worker={"concurrency": 4})`. Nothing is opened or started before its first use, and modules that
     only workers or operators need are not imported either. The name, by default that of the module
     which creates the App, distinguishes the jobs of applications that share a database.
+    `lifespan` is the same as `@app.lifespan`.
     """
 
     def __init__(
@@ -69,11 +75,14 @@ class App(CommandSets):
         *,
         name: str | None = None,
         config: Config | None = None,
+        lifespan: LifespanFunction | None = None,
         **settings: Any,
     ) -> None:
         self.config = config or Config.load(database_url=database_url, **settings)
-        self.name = name or _module_name(sys._getframe(1).f_globals)
-        self.registry = Registry(self.name)
+        self._module = _module_name(sys._getframe(1).f_globals)
+        self.name = name or self._module
+        self.hooks = Hooks(self)
+        self.registry = Registry(self.name, self.hooks)
         self.database = Database(
             schema=self.config.schema,
             prepare=self._prepare,
@@ -84,11 +93,36 @@ class App(CommandSets):
         )
         self.runs = Runs(self.database, self.registry)
         self._declared = DeclaredSchedules(self)
-        self._queues = DeclaredQueues(self.database)
-        self._enqueuer = TracedEnqueuer(self.database, self.config, self.registry, self.runs)
+        self._queues = DeclaredQueues(self.database, self.registry)
+        self._enqueuer = HookedEnqueuer(self.database, self.config, self.registry, self.runs)
         self._emitter = TracedEmitter(self.database, self.config, self.registry, self.runs)
         self.job = JobDecorator(self.registry, self._enqueuer)
         self._server: EmbeddedPostgres | None = None
+        if lifespan is not None:
+            self.lifespan(lifespan)
+
+    @overload
+    def on_dead_letter(self, function: LetterFunction, /) -> LetterJob: ...
+    @overload
+    def on_dead_letter(
+        self, *, jobs: Iterable[BoundJob | str] = (), **arguments: Unpack[JobKeywords]
+    ) -> Callable[[LetterFunction], LetterJob]: ...
+    def on_dead_letter(  # type: ignore[misc]
+        self,
+        function: LetterFunction | None = None,
+        /,
+        *,
+        jobs: Iterable[BoundJob | str] = (),
+        **arguments: Any,
+    ) -> Any:
+        """Declare what runs for every run that has failed permanently, or for those of `jobs`: a
+        function of `(ctx: rota.Context, letter: rota.DeadLetter)`. It is a job of its own, enqueued
+        together with the end of that run, so it also hears of runs whose worker was killed or whose
+        job nobody knows, and it is retried. `arguments` are those of `@app.job`. Its own
+        dead letters, and those of Rota's jobs, are not passed to it."""
+        if function is not None:
+            return declare_letter_job(self.job, function, jobs, {})
+        return lambda function: declare_letter_job(self.job, function, jobs, arguments)
 
     # Enqueueing.
 
@@ -246,6 +280,15 @@ class App(CommandSets):
         with translate(), psycopg.connect(self._server_url(), **lent("rota")) as conn:
             return migrate.shadowing_role(conn, self.config.schema)
 
+    def superuser_owner(self) -> str | None:
+        """The owner of the schema if it is a superuser. Not of the embedded server, where nobody
+        else has a role."""
+        url = self._server_url()
+        if self._server is not None:
+            return None
+        with translate(), Session.connect(url, **own("rota")) as conn:
+            return migrate.superuser(conn, self.config.schema)
+
     def check_schema(self) -> None:
         """Raise SchemaError if the schema does not fit this release."""
         with self.database.connection_sync() as conn, translate():
@@ -258,8 +301,18 @@ class App(CommandSets):
             # It is ours alone: nobody else decides when it is upgraded.
             migrate.migrate(url, self.config.schema)
         with Session.connect(url, **own("rota")) as conn:
-            migrate.check(migrate.installed(conn, self.config.schema), self.config.schema)
+            found = migrate.installed(conn, self.config.schema)
+        try:
+            migrate.check(found, self.config.schema)
+        except SchemaError as error:
+            raise SchemaError(str(error), hint=self._with_app(error.hint)) from None
         return url
+
+    def _with_app(self, hint: str | None) -> str | None:
+        """A command finds the database that this application says in its code only with it."""
+        if hint is None or self.config.source("database_url") != "argument":
+            return hint
+        return hint.replace("`rota migrate`", f"`rota --app {self._module} migrate`")
 
     def _server_url(self) -> str:
         if self.config.database_url:
@@ -275,7 +328,17 @@ class App(CommandSets):
             server = EmbeddedPostgres(self.config.data_dir or default_data_dir())
             server.start()
             self._server = server
+            self._say_embedded(server)
         return self._server.url
+
+    def _say_embedded(self, server: EmbeddedPostgres) -> None:
+        """Once, unless somebody has chosen it: a process that lacks the variable of the others
+        works on a database of its own."""
+        if all(self.config.source(key) == "default" for key in ("embedded", "data_dir")):
+            from rota.telemetry.logger import get_logger
+
+            text = "no database URL is set: this process uses the embedded Postgres"
+            get_logger("app").warning(text, directory=server.home)
 
     def _revive(self) -> str | None:
         """The embedded server may have been killed: whoever uses it starts it again."""
@@ -286,8 +349,7 @@ class App(CommandSets):
 
     def _register(self, conn: Conn) -> None:
         self._store_jobs(conn)
-        self._queues.store(conn)
-        self._declared.store(conn)
+        self.database.run_on(conn, put_others(self.registry, self.registry.build))
 
     def _store_jobs(self, conn: Conn) -> None:
         store_new_sync(conn, self.database.statements, self.registry, self.config)

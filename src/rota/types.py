@@ -23,12 +23,12 @@ from rota.model.cleanup import (
 )
 from rota.model.details import Handled, RunDetails
 from rota.model.documents import RunDocuments, ScheduleDocuments
-from rota.model.drift import Drift
+from rota.model.drift import Drift, Synced
 from rota.model.error_group import ErrorDetails, ErrorGroup, ErrorPage, Share, Trait
 from rota.model.event import BindingInfo, EventInfo
 from rota.model.finding import Finding, Report
 from rota.model.hit import Hit
-from rota.model.job import JobInfo, SqlFunction
+from rota.model.job import JobFunction, JobInfo, SqlFunction
 from rota.model.limit import LimitDetails, LimitInfo, LimitKey, LimitRun
 from rota.model.log import LogLine, LogPage
 from rota.model.log_volume import LogStep, LogVolume
@@ -52,7 +52,7 @@ from rota.model.run import RunEnd, RunInfo
 from rota.model.run_counts import RunCount, RunCounts, StateCount
 from rota.model.run_filter import RunPage
 from rota.model.run_view import RunView
-from rota.model.schedule_edit import FieldChange, ManualRun, ScheduleEdit
+from rota.model.schedule_edit import FieldChange, ManualRun, Override, ScheduleEdit
 from rota.model.schedule_info import (
     BackfillInfo,
     CalendarInfo,
@@ -132,6 +132,7 @@ __all__ = [
     "HourLoad",
     "JobActivity",
     "JobDepth",
+    "JobFunction",
     "JobInfo",
     "JobKind",
     "KindCount",
@@ -151,6 +152,7 @@ __all__ = [
     "Metrics",
     "Need",
     "OccurrenceInfo",
+    "Override",
     "Overview",
     "Page",
     "PileUp",
@@ -193,6 +195,7 @@ __all__ = [
     "Strategy",
     "Strip",
     "Suggestion",
+    "Synced",
     "TemplateInfo",
     "TenantAmount",
     "TenantArchive",

@@ -153,6 +153,30 @@ async def test_replay(some: rota.App, conn: Connection) -> None:
         await events.replay("nobody", ids=[1])
 
 
+async def test_a_condition_of_a_watch_is_not_sql(app: rota.App, conn: Connection) -> None:
+    conn.execute("CREATE TABLE orders (id int, status text, data jsonb, seen timestamptz)")
+    for when in (
+        "pg_sleep(2) is null",
+        "strpos(query_to_xml('select s from public.vault', true, true, '')::text, 's') > 0",
+        "lo_export(424242, '/tmp/x') = 1",
+        "new.id = (select 1)",
+    ):
+        with pytest.raises(rota.InputError, match="cannot be read"):
+            await app.events.watch("orders", on="insert", when=when)
+    with pytest.raises(rota.InputError, match=r"column new\.odd does not exist"):
+        await app.events.watch("orders", on="insert", when="new.odd = 1")
+    for n, when in enumerate(
+        [
+            "new.id in (1, 2) and new.status like 'p%' and not new.data ->> 'kind' = 'test'",
+            "(new.seen > '2026-01-01' or new.seen is null) and new.status is distinct from 'gone'",
+        ]
+    ):
+        await app.events.watch("orders", on="insert", when=when, event=f"e{n}")
+    conn.execute("""INSERT INTO orders VALUES (1, 'paid', '{"kind": "real"}', '2026-02-01')""")
+    conn.execute("""INSERT INTO orders VALUES (1, 'paid', '{"kind": "test"}', '2025-02-01')""")
+    assert sorted(one.name for one in await app.events.list()) == ["e0.insert", "e1.insert"]
+
+
 async def test_watches(app: rota.App, conn: Connection) -> None:
     conn.execute("CREATE TABLE orders (id int, status text)")
     events = app.events.by("ada")

@@ -96,7 +96,8 @@ async def test_what_the_orders_mean(app: rota.App, conn: Connection) -> None:
     times = {"a": 3, "b": 1}
     for name, hour in times.items():
         conn.execute(
-            "UPDATE rota.schedules SET next_run_at = %s, last_run_at = %s WHERE name = %s",
+            "UPDATE rota.schedule_state SET next_run_at = %s, last_run_at = %s WHERE schedule_id"
+            " = (SELECT id FROM rota.schedules WHERE name = %s)",
             [datetime(2030, 1, 1, hour, tzinfo=UTC), datetime(2020, 1, 1, hour, tzinfo=UTC),
              f"s-{name}"],
         )  # fmt: skip

@@ -340,6 +340,24 @@ async def test_runs_that_go_on_keep_their_attempts(
     assert [one.attempt for one in (await app.runs.details(run)).attempts] == [1, 2]
 
 
+async def test_a_dead_letter_can_be_retried_for_as_long_as_it_is_shown(
+    app: rota.App, past: Past, conn: Connection
+) -> None:
+    """Passes have gone over a week in which no other run had more than one attempt."""
+    runs = past.add(20, state="failed", count=3)
+    conn.execute("DELETE FROM rota.past_attempts")
+    await app.retention.run()
+    assert past.left() == set(runs)
+    by_name, by_sql, in_bulk = runs
+    await app.runs.retry(by_name)
+    conn.execute("SELECT rota.retry_run(%s)", [by_sql])
+    told = conn.execute("SELECT * FROM rota.act_on_runs('retry', %s)", [[in_bulk]]).fetchall()
+    assert [row[1] for row in told] == ["retried"]
+    for run in runs:
+        details = await app.runs.details(run)
+        assert [one.attempt for one in details.attempts] == [2]
+
+
 def test_sync_callers(app: rota.App, past: Past) -> None:
     past.add(60)
     assert app.retention.sync.plan().is_dry_run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -140,3 +141,227 @@ def test_a_later_migration_grants_by_itself(owned_url: str, granted_url: str) ->
         conn.execute("REVOKE ALL ON FUNCTION rota.later() FROM PUBLIC")
     with psycopg.connect(granted_url, autocommit=True) as conn:
         conn.execute("INSERT INTO rota.later SELECT rota.later()")
+
+
+# A view of the caller's own under the name of a transition table, whose function would run as the
+# owner of the schema.
+_BAIT = """
+CREATE TEMP TABLE bait (x integer);
+CREATE FUNCTION pg_temp.climb() RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE 'CREATE TABLE rota.climbed AS SELECT current_user::text AS who';
+    RETURN 1;
+END $$;
+CREATE TEMP VIEW new_rows AS SELECT pg_temp.climb() AS x;
+CREATE TEMP VIEW old_rows AS SELECT pg_temp.climb() AS x;
+GRANT SELECT ON new_rows, old_rows TO PUBLIC;
+INSERT INTO rota.table_watches (id, table_name, event, operations, triggers, created_by)
+VALUES (1, 'pg_temp.bait', 'bait', '{insert}', '{"t": "t"}', 'me');
+"""
+CLIMBS = {
+    "no transition table": "AFTER INSERT ON bait FOR EACH STATEMENT EXECUTE FUNCTION {rows}",
+    "only one of them": "AFTER UPDATE ON bait REFERENCING NEW TABLE AS new_rows"
+    " FOR EACH STATEMENT EXECUTE FUNCTION {rows}",
+    "another name": "AFTER INSERT ON bait REFERENCING NEW TABLE AS other_rows"
+    " FOR EACH STATEMENT EXECUTE FUNCTION {rows}",
+    "truncate": "AFTER TRUNCATE ON bait FOR EACH STATEMENT EXECUTE FUNCTION {rows}",
+    "before": "BEFORE INSERT ON bait FOR EACH STATEMENT EXECUTE FUNCTION {rows}",
+    "row by row": "AFTER INSERT ON bait FOR EACH ROW EXECUTE FUNCTION {rows}",
+    "a temporary table": "AFTER INSERT ON bait REFERENCING NEW TABLE AS new_rows"
+    " FOR EACH STATEMENT EXECUTE FUNCTION {rows}",
+    "the other function": "AFTER INSERT ON bait FOR EACH STATEMENT EXECUTE FUNCTION {row}",
+    "a row of a temporary table": "AFTER INSERT ON bait FOR EACH ROW EXECUTE FUNCTION {row}",
+}
+
+
+@pytest.mark.parametrize("trick", CLIMBS)
+def test_a_trigger_of_its_own_does_not_run_as_the_owner(granted_url: str, trick: str) -> None:
+    arguments = "('1', 'bait', '', '', '')"
+    functions = {"rows": f"rota.watch_rows{arguments}", "row": f"rota.watch_row{arguments}"}
+    with psycopg.connect(granted_url, autocommit=True) as conn:
+        conn.execute(_BAIT)
+        conn.execute(f"CREATE TRIGGER t {CLIMBS[trick].format(**functions)}".encode())
+        with pytest.raises(psycopg.Error, match="was not made by watch_table"):
+            conn.execute("INSERT INTO bait VALUES (1); UPDATE bait SET x = 2; TRUNCATE bait")
+        assert conn.execute("SELECT to_regclass('rota.climbed')").fetchone() == (None,)
+
+
+_SPAN = """
+INSERT INTO rota.log_spans
+SELECT {name}, p.partition, p.from_at - interval '1 day', p.to_at + interval '1 year', 0
+FROM rota.log_partitions() p WHERE p.to_at < rota.now() LIMIT 1
+"""
+
+
+def test_what_it_writes_into_tables_of_rota_drops_nothing(granted_url: str) -> None:
+    things = (
+        "SELECT array_agg(c.relname || ' ' || c.oid::text ORDER BY 1) FROM pg_class c"
+        " WHERE c.relnamespace = 'rota'::regnamespace AND c.relkind IN ('r', 'p', 'i')"
+    )
+    with psycopg.connect(granted_url, autocommit=True) as conn:
+        engine = Engine(conn)
+        engine.one("SELECT rota.ensure_partitions(rota.now() - interval '3 days', rota.now())")
+        before = engine.one(things)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute("INSERT INTO rota.partitioned VALUES ('zz|^audit$|zz', 7)")
+        today = engine.one("SELECT partition FROM rota.log_partitions() ORDER BY from_at LIMIT 1")
+        for name in ("audit", "jobs", "ended_runs", "ended_runs_standard", today):
+            engine.rows("SELECT rota.drop_part(%s)", name)
+        current = engine.one(
+            "SELECT partition FROM rota.history_parts() WHERE to_at > rota.now() LIMIT 1"
+        )
+        engine.rows("SELECT rota.detach_part(%s)", current)
+        assert engine.one(things) == before
+        assert engine.one("SELECT inhparent IS NOT NULL FROM pg_inherits WHERE inhrelid ="
+                          " ('rota.' || %s)::regclass", current)  # fmt: skip
+        for name in ("open_runs_claim", "audit", f"{today}_words_x"):
+            conn.execute(_SPAN.format(name=f"'{name}'").encode())
+            engine.rows("SELECT rota.index_log_words(%s)", name)
+            conn.execute("DELETE FROM rota.log_spans")
+        assert engine.one(things) == before
+
+
+def test_an_index_of_words_is_within_its_partition(granted_url: str) -> None:
+    with psycopg.connect(granted_url, autocommit=True) as conn:
+        engine = Engine(conn)
+        engine.one("SELECT rota.ensure_partitions(rota.now() - interval '3 days', rota.now())")
+        conn.execute(_SPAN.format(name="p.partition || '_words_000000000000'").encode())
+        name = engine.one("SELECT index_name FROM rota.log_spans")
+        engine.rows("SELECT rota.index_log_words(%s)", name)
+        (built,) = engine.rows(
+            "SELECT i.indexrelid, pg_get_expr(i.indpred, i.indrelid) AS test FROM pg_index i"
+            " WHERE i.indexrelid = ('rota.' || %s)::regclass",
+            name,
+        )
+        assert "1 year" not in built["test"]
+        engine.rows("SELECT rota.index_log_words(%s)", name)  # one that is whole stays
+        assert engine.one("SELECT ('rota.' || %s)::regclass::oid", name) == built["indexrelid"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "rota.ensure_partitions('2000-01-01', '2010-01-01')",
+        "rota.ensure_partitions('-infinity', '2010-01-01')",
+        "rota.ensure_partitions('2010-01-01', 'infinity')",
+        "rota.ensure_partitions(NULL, '2010-01-01')",
+        "rota.ensure_ledger('{infinity}')",
+        "rota.ensure_ledger(ARRAY(SELECT generate_series(rota.now(), rota.now() + '30 years',"
+        " interval '1 week')))",
+    ],
+)
+def test_spans_of_partitions_have_a_bound(granted_url: str, call: str) -> None:
+    with psycopg.connect(granted_url, autocommit=True) as conn:
+        parts = "SELECT count(*) FROM pg_inherits"
+        before = conn.execute(parts).fetchone()
+        with pytest.raises(psycopg.Error) as caught:
+            conn.execute(f"SELECT {call}".encode())
+        assert caught.value.sqlstate == "RO002"
+        assert conn.execute(parts).fetchone() == before
+
+
+# Code of the table's owner, in every place where a cleanup could come by it: each writes down as
+# whom it ran.
+_HIVE = """
+CREATE SCHEMA hive;
+GRANT USAGE ON SCHEMA hive TO PUBLIC;
+CREATE SEQUENCE hive.stings;
+GRANT ALL ON SEQUENCE hive.stings TO PUBLIC;
+CREATE FUNCTION hive.sting() RETURNS boolean LANGUAGE sql AS
+    $$SELECT nextval('hive.stings') IS NOT NULL$$;
+CREATE FUNCTION hive.sting_row() RETURNS trigger LANGUAGE plpgsql AS
+    $$BEGIN PERFORM hive.sting(); RETURN OLD; END$$;
+CREATE DOMAIN hive.word AS text CHECK (VALUE IS NULL OR hive.sting());
+CREATE TABLE hive.sessions (expires_at timestamptz, status hive.word);
+INSERT INTO hive.sessions VALUES (now() - interval '2 days', NULL);
+ALTER SEQUENCE hive.stings RESTART;
+CREATE TRIGGER sting BEFORE DELETE ON hive.sessions FOR EACH ROW
+    EXECUTE FUNCTION hive.sting_row();
+ALTER TABLE hive.sessions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY p ON hive.sessions USING (hive.sting());
+GRANT ALL ON hive.sessions TO PUBLIC;
+"""
+_RULES = {"rules": [
+    {"table": "hive.sessions", "column": "expires_at", "older_than": 60,
+     "where": [{"column": "status", "op": "=", "value": "old"}]}
+]}  # fmt: skip
+
+
+async def test_a_cleanup_runs_no_code_of_another_role(owned_url: str, granted_url: str) -> None:
+    """With a dry run neither; and no recipe recommends the table."""
+    rules = json.dumps(_RULES)
+    with (
+        psycopg.connect(owned_url, autocommit=True) as owner,
+        psycopg.connect(granted_url, autocommit=True) as worker,
+    ):
+        owner.execute(_HIVE)
+        said = 'hive.sessions belongs to role "plain_owner", whose triggers and policies would run'
+        for call in ("rota.cleanup(%s)", "rota.plan_cleanup(%s)"):
+            with pytest.raises(psycopg.Error, match=said) as caught:
+                worker.execute(f"SELECT {call}".encode(), [rules])
+            assert caught.value.sqlstate == "RO002"
+        app = rota.App(config=load_config(granted_url, {}))
+        async with app:
+            assert await app.cleanup.recipes() == []
+            with pytest.raises(rota.InputError, match=said):
+                await app.cleanup.add(
+                    "hive.sessions", column="expires_at", older_than=60, where="status = 'old'"
+                )
+        calls = "SELECT is_called FROM hive.stings"
+        assert owner.execute(calls).fetchone() == (False,)
+        # Whose code it is anyway may run it; and a domain's check has no part in a comparison.
+        owner.execute("ALTER TABLE hive.sessions DISABLE TRIGGER sting")
+        done = owner.execute("SELECT rota.cleanup(%s)", [rules]).fetchone()
+        assert done is not None
+        assert done[0]["details"]["rules"][0]["removed"] == 0
+        assert owner.execute(calls).fetchone() == (False,)
+
+
+@pytest.mark.parametrize("where", ["trigger", "condition", "part", "follower"])
+def test_code_that_a_table_comes_by_otherwise(
+    owned_url: str, granted_url: str, roles: Server, where: str
+) -> None:
+    """A table of the worker's own, with a trigger, a partition or a follower of somebody else."""
+    name = str(psycopg.conninfo.conninfo_to_dict(owned_url)["dbname"])
+    with roles.open_admin(name) as admin:
+        admin.execute(_HIVE.encode())
+        admin.execute(f"ALTER FUNCTION hive.sting() OWNER TO {OWNER}".encode())
+        admin.execute(f"ALTER FUNCTION hive.sting_row() OWNER TO {OWNER}".encode())
+        kind = "PARTITION BY RANGE (at)" if where == "part" else ""
+        key = "" if where == "part" else "PRIMARY KEY"
+        admin.execute(f"CREATE TABLE public.mine (at timestamptz {key}) {kind}".encode())
+        say = {
+            "trigger": "CREATE TRIGGER t BEFORE DELETE ON public.mine FOR EACH ROW"
+            " EXECUTE FUNCTION hive.sting_row()",
+            "condition": "CREATE TRIGGER t BEFORE DELETE ON public.mine FOR EACH ROW"
+            " WHEN (hive.sting()) EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+            "part": "CREATE TABLE public.mine_1 PARTITION OF public.mine DEFAULT;"
+            f"ALTER TABLE public.mine_1 OWNER TO {OWNER}",
+            "follower": "CREATE TABLE public.after_mine (at timestamptz REFERENCES public.mine"
+            f" ON DELETE CASCADE); ALTER TABLE public.after_mine OWNER TO {OWNER}",
+        }
+        admin.execute(say[where].encode())
+        admin.execute(f"ALTER TABLE public.mine OWNER TO {WORKER}".encode())
+    rules = {"rules": [{"table": "public.mine", "column": "at", "older_than": 60}]}
+    with (
+        psycopg.connect(granted_url, autocommit=True) as worker,
+        pytest.raises(psycopg.Error, match='would run as role "plain_worker"'),
+    ):
+        worker.execute("SELECT rota.cleanup(%s)", [json.dumps(rules)])
+
+
+def test_a_member_of_the_owner_may_clean_up(
+    owned_url: str, granted_url: str, roles: Server
+) -> None:
+    rules = {"rules": [{"table": "stuff.old", "column": "at", "older_than": 60}]}
+    with psycopg.connect(owned_url, autocommit=True) as owner:
+        owner.execute("CREATE SCHEMA stuff")
+        owner.execute("CREATE TABLE stuff.old AS SELECT now() - interval '1 day' AS at")
+    roles.admin.execute(f"GRANT {OWNER} TO {WORKER}".encode())
+    try:
+        with psycopg.connect(granted_url, autocommit=True) as worker:
+            done = worker.execute("SELECT rota.cleanup(%s)", [json.dumps(rules)]).fetchone()
+            assert done is not None
+            assert done[0]["message"] == "1 expired rows removed"
+    finally:
+        roles.admin.execute(f"REVOKE {OWNER} FROM {WORKER}".encode())

@@ -33,3 +33,12 @@ async def test_unknown_paths_and_methods_are_problems_too(api: httpx.AsyncClient
     problem(response, 405, "method_not_allowed")
     assert response.headers["allow"] == "GET, POST"
     assert (await api.get("/api/openapi.json")).json()["openapi"] == "3.1.0"
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/runs", "/api/v1/nothing", "/health", "/api/openapi.json"]
+)
+async def test_responses_are_not_guessed_at_or_kept(api: httpx.AsyncClient, path: str) -> None:
+    headers = (await api.get(path)).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"

@@ -186,14 +186,13 @@ def test_requests_that_make_no_sense(serve: Serve, loop: str) -> None:
     assert [line for line in lines if not line.startswith("rota server on ")] == []
 
 
-def test_dev_answers_to_no_odd_host(serve: Serve, here: Any) -> None:
+def test_dev_answers_to_no_host_without_its_token(serve: Serve, here: Any) -> None:
     (here / "jobs.py").write_text("import rota\napp = rota.App()\n")
     dev = serve("dev", "jobs.py", "--no-reload")
     request = b"GET /api/v1/config HTTP/1.1\r\nHost: %s\r\n\r\n"
-    for host in ODD_HOSTS:
-        assert status(ask(dev.port, request % host)) == 403, host
-    for host in (b"localhost", b"LOCALHOST:80", b"127.0.0.1:1", b"[::1]", b"[::1]:80"):
-        assert status(ask(dev.port, request % host)) == 200, host
+    for host in (*ODD_HOSTS, b"localhost", b"127.0.0.1:1", b"[::1]:80"):
+        # One after another: so many failures in a second are refused for that.
+        assert status(ask(dev.port, request % host)) in (401, 429), host
     assert "Traceback" not in dev.output
 
 

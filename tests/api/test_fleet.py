@@ -35,7 +35,8 @@ async def test_jobs_are_listed_read_and_changed(api: httpx.AsyncClient) -> None:
     plan = (await api.get(f"{V1}/definitions/plan")).json()
     assert [(one["field"], one["change"]) for one in plan] == [("retention", "kept")]
     forced = await api.post(f"{V1}/definitions/sync", json={"force": ["send"]})
-    assert forced.json() == {"written": ["send"]}
+    told = {"written": ["send"], "deleted": [], "schedules": 0, "queues": 0}
+    assert forced.json() == told
     problem(await api.post(f"{V1}/definitions/sync", json={"force": ["no"]}), 404, "unknown_job")
 
 

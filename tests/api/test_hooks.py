@@ -114,6 +114,27 @@ async def test_another_time_is_another_delivery(api: httpx.AsyncClient, shop: ro
     assert [one.outcome for one in await shop.events.list()] == ["duplicate", "unbound", "unbound"]
 
 
+@pytest.mark.parametrize(
+    ("scheme", "changed"),
+    [
+        ("github", {"X-GitHub-Delivery": "another"}),
+        ("github", {"X-GitHub-Event": "repository.deleted"}),
+        ("plain", {"X-Delivery-Id": "another", "X-Event-Type": "another"}),
+        ("timed", {"X-Delivery-Id": "another", "X-Event-Type": "another"}),
+    ],
+)
+async def test_what_is_not_signed_makes_no_other_delivery(
+    api: httpx.AsyncClient, shop: rota.App, scheme: str, changed: dict[str, str]
+) -> None:
+    """A captured request is sent again under another id, or as an event of another type."""
+    path, headers = request(scheme, BODIES[scheme])
+    assert (await api.post(path, content=BODIES[scheme], headers=headers)).status_code == 200
+    again = await api.post(path, content=BODIES[scheme], headers=headers | changed)
+    assert again.json()["is_duplicate"] is True
+    duplicate, event = await shop.events.list()
+    assert (duplicate.outcome, duplicate.duplicate_of) == ("duplicate", event.id)
+
+
 async def test_base64_and_a_prefix(api: httpx.AsyncClient) -> None:
     digest = hmac.new(SECRET.encode(), b"{}", hashlib.sha256).digest()
     for text in (base64.b64encode(digest).decode(), f"sha256={digest.hex()}"):
@@ -169,11 +190,15 @@ async def test_refusals_are_counted_without_what_was_said(
     problem(await api.post("/hooks/nothing/else", content=b"{}"), 404, "not_found")
     path, headers = request("github", b"x" * 3000)
     problem(await api.post(path, content=b"x" * 3000, headers=headers), 413, "body_too_large")
-    for body in (b"", b"no", b"\xff", b'{"a": NaN}', b'"\\u0000"', b"[" * 900 + b"]" * 900):
+    odd = '{"a": "\\u0000"}'
+    for body in (
+        b"", b"no", b"\xff", b'{"a": NaN}', b'"\\u0000"', b"[" * 900 + b"]" * 900,
+        odd.encode("utf-16"), odd.encode("utf-32-le"), odd.encode("utf-8-sig"),
+    ):  # fmt: skip
         path, headers = request("github", body)
         problem(await api.post(path, content=body, headers=headers), 422, "invalid")
     found = {(one.hook, one.reason): one.refusals for one in (await shop.events.refusals()).items}
-    assert sum(found.values()) == 9
+    assert sum(found.values()) == 12
     assert set(found) == {
         ("(unknown)", "unknown_hook"), ("github", "too_large"), ("github", "not_json"),
     }  # fmt: skip

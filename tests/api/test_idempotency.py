@@ -109,10 +109,10 @@ async def test_answers_are_kept_for_a_day_and_swept(
 ) -> None:
     await api.post(RUNS, json=BODY, headers=KEY)
     clock.advance(23 * 3600)
-    await Upkeep(shop.database, unknown_job_seconds=3600).run_once()
+    await Upkeep(shop.database, unknown_job_seconds=3600, refused_payload_seconds=60).run_once()
     assert count(conn, "api_responses") == 1
     clock.advance(2 * 3600)
-    await Upkeep(shop.database, unknown_job_seconds=3600).run_once()
+    await Upkeep(shop.database, unknown_job_seconds=3600, refused_payload_seconds=60).run_once()
     assert count(conn, "api_responses") == 0
     assert (await api.post(RUNS, json=BODY, headers=KEY)).status_code == 201
     assert count(conn) == 2

@@ -41,6 +41,9 @@ async def test_large_bodies_are_refused(make_app: MakeApp) -> None:
     [
         b"{", b"nonsense", b"\xff\xfe", b'{"job": NaN}', b'{"job": "\\u0000"}',
         b'{"job": "\\ud800"}', b"[" * 100_000, b"1" * 5000,
+        # Read as UTF-16, these would pass the checks that look at the bytes.
+        '{"job": "hello\\u0000"}'.encode("utf-16"), '{"job": "hello"}'.encode("utf-16-le"),
+        '{"job": "hello"}'.encode("utf-32"), '{"job": "hello"}'.encode("utf-8-sig"),
     ],
 )  # fmt: skip
 async def test_what_is_no_json_is_refused(api: httpx.AsyncClient, body: bytes) -> None:

@@ -16,7 +16,8 @@ from starlette.routing import Mount
 
 import rota
 from rota.api import create_api
-from tests.api.conftest import client_of, problem
+from rota.web import create_site
+from tests.api.conftest import HEADERS, client_of, problem
 
 USERS = {"s3cret": "ada"}
 
@@ -123,3 +124,54 @@ async def test_one_that_is_local_wants_no_token_but_its_own_name(shop: rota.App)
             ({"Sec-Fetch-Site": "cross-site"}, "cross_site"),
         ):
             problem(await client.get("/api/v1/clock", headers=headers), 403, code)
+        for header in ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"):
+            answer = await client.get("/api/v1/clock", headers={header: "127.0.0.1"})
+            problem(answer, 403, "not_local")
+
+
+@pytest.mark.parametrize(("client", "status"), [
+    (("203.0.113.9", 4000), 403), (("::ffff:203.0.113.9", 4000), 403), (("testclient", 4000), 403),
+    (("127.0.0.7", 4000), 200), (("::1", 4000), 200), (("::ffff:127.0.0.1", 4000), 200),
+])  # fmt: skip
+async def test_one_that_is_local_looks_at_the_peer(
+    shop: rota.App, client: tuple[str, int], status: int
+) -> None:
+    """The Host header says what the client likes, and a proxy's default is this machine's name."""
+    transport = httpx.ASGITransport(create_site(shop, is_local=True), client=client)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as other:
+        for path in ("/api/v1/jobs", "/queues", "/health"):
+            assert (await other.get(path)).status_code == status
+
+
+UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
+
+
+async def test_no_operation_is_carried_out_for_another_site(shop: rota.App) -> None:
+    """With an application's own cookie: a form of another site sends that cookie along."""
+    made = create_site(shop, authenticate=lambda _: "ada")
+    places = [
+        (method, prefix + route.path)
+        for prefix, route in made.state.rota.routes
+        for method in route.methods & UNSAFE
+    ]
+    assert len(places) > 50
+    transport = httpx.ASGITransport(made)
+    async with httpx.AsyncClient(transport=transport, base_url="http://rota.test") as client:
+        for method, path in places:
+            for headers in (
+                {"Origin": "https://evil.example"},
+                {"Origin": "null"},
+                {"Sec-Fetch-Site": "cross-site"},
+                {"Origin": "https://evil.example", "Authorization": "Basic YWRhOmFkYQ=="},
+            ):
+                answer = await client.request(method, path, headers=headers)
+                problem(answer, 403, "cross_site")
+        pause = "/api/v1/queues/q/pause"
+        for headers in ({}, {"Origin": "http://rota.test", "Sec-Fetch-Site": "same-origin"}):
+            assert (await client.post(pause, headers=headers)).status_code == 200
+
+
+async def test_a_program_with_a_token_needs_no_origin(shop: rota.App) -> None:
+    async with client_of(create_api(shop), **HEADERS) as client:
+        foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+        assert (await client.post("/api/v1/queues/q/pause", headers=foreign)).status_code == 200

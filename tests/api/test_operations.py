@@ -76,6 +76,9 @@ STORY = [
     step("list_schedules", "ok", "GET /schedules?order=next&metadata=team:none"),
     step("list_schedules", "bad", "GET /schedules?state=eaten"),
     step("get_schedule", "ok", "GET /schedules/digest"),
+    step("list_overrides", "ok", "GET /schedules/digest/overrides"),
+    step("list_overrides", "bad", "GET /schedules/digest/overrides?odd=1"),
+    step("list_overrides", "missing", "GET /schedules/none/overrides"),
     step("get_schedule", "bad", "GET /schedules/digest?tenants=a"),
     step("get_schedule", "missing", "GET /schedules/none"),
     step("update_schedule", "ok", "PATCH /schedules/digest", {"priority": 1, **WHY}),
@@ -316,6 +319,8 @@ STORY = [
     step("resume_worker", "missing", "POST /workers/999/resume"),
     step("list_jobs", "ok", "GET /jobs?order=changed&tag=mail&enabled=true"),
     step("list_jobs", "bad", "GET /jobs?metadata=team"),
+    step("list_functions", "ok", "GET /functions"),
+    step("list_functions", "bad", "GET /functions?odd=1"),
     step("get_job", "ok", "GET /jobs/send"),
     step("get_job", "bad", "GET /jobs/send?tag=x"),
     step("get_job", "missing", "GET /jobs/none"),
@@ -324,6 +329,12 @@ STORY = [
     step("update_job", "missing", "PATCH /jobs/none", {"priority": 2}),
     step("update_job", "stale", "PATCH /jobs/send", {"priority": 3}),
     step("enable_job", "ok", "POST /jobs/send/enable"),
+    step("rename_job", "bad", "POST /jobs/send/rename", {"name": "x"}),
+    step("rename_job", "bad", "POST /jobs/send/rename", {"new_name": "send"}),
+    step("rename_job", "missing", "POST /jobs/none/rename", {"new_name": "other"}),
+    step("rename_job", "wrong", "POST /jobs/rota.prune_runs/rename", {"new_name": "other"}),
+    step("rename_job", "ok", "POST /jobs/clean/rename", {"new_name": "tidy", **WHY}),
+    step("rename_job", "ok", "POST /jobs/tidy/rename", {"new_name": "clean"}),
     step("disable_job", "ok", "POST /jobs/send/disable", WHY),
     step("disable_job", "ok", "POST /jobs/send/disable"),
     step("disable_job", "bad", "POST /jobs/send/disable", {"why": "x"}),
@@ -423,7 +434,9 @@ STORY = [
 ELSEWHERE = {("health", "bad"), ("ready", "bad"), ("metrics", "bad"), ("health", "ok"),
              ("ready", "ok"), ("metrics", "ok"), ("stream", "ok"), ("tail_logs", "ok"),
              # An archive, not JSON: tests/api/test_tenant_export.py.
-             ("export_tenant", "ok")}  # fmt: skip
+             ("export_tenant", "ok"),
+             # It needs a function in the database: tests/api/test_sql_jobs.py.
+             ("create_job", "ok"), ("create_job", "bad"), ("create_job", "wrong")}  # fmt: skip
 # What always may be done, whatever the state; 409 is only for a key that is in use.
 NEVER_WRONG = {
     "run_cleanup",

@@ -46,8 +46,10 @@ SAME = {
     "logs search": "search_logs",
     "logs tail": "tail_logs",
     "logs show": "list_run_logs",
+    "jobs create": "create_job",
+    "jobs functions": "list_functions",
     "schedules list": "list_schedules",
-    "schedules show": "get_schedule preview_schedule list_occurrences",
+    "schedules show": "get_schedule preview_schedule list_occurrences list_overrides",
     "schedules create": "create_schedule",
     "schedules update": "update_schedule",
     "schedules delete": "delete_schedule",
@@ -99,6 +101,7 @@ SAME = {
     "jobs update": "update_job",
     "jobs enable": "enable_job",
     "jobs disable": "disable_job",
+    "jobs rename": "rename_job",
     "jobs delete": "delete_job",
     "jobs plan": "plan_definitions",
     "jobs sync": "sync_definitions",
@@ -136,6 +139,7 @@ MANNERS = {"--json", "--absolute", "--display-timezone", "--watch", "--yes", "--
            "--once", "--app", "--detach"}  # fmt: skip
 # The same under another name: by the words of HTTP, or because the shell has shorter ones.
 WORDS = {
+    "--sql": {"function_name"},
     "--after": {"cursor"}, "--version": {"if-match"}, "--all": {"gone"}, "--noun": {"object_type"},
     "--subject": {"object_id"}, "--run": {"run_id"}, "--grep": {"text"}, "-n": {"lines"},
     "--failing": {"failing_seconds"}, "--logs": {"log_lines"}, "--step": {"step_seconds"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -113,21 +114,42 @@ class TestRefusals:
         assert f"cannot listen on 127.0.0.1, port {port}" in result.err
 
 
-def test_dev_on_loopback_is_open_to_this_machine_alone(
-    serve: Callable[..., Served], here: Path
-) -> None:
+def test_dev_has_a_token_for_each_start(serve: Callable[..., Served], here: Path) -> None:
+    """Other users of the machine reach the same port, and do not know it."""
     (here / "jobs.py").write_text("import rota\napp = rota.App()\n@app.job\ndef hello(): ...\n")
     dev = serve("dev", "jobs.py", "--no-reload")
-    eventually_sync(lambda: "no token needed on loopback" in dev.output, 30)
+    eventually_sync(lambda: "?token=" in dev.output, 30)
+    kept = here / ".rota" / "token"
+    token = kept.read_text().strip()
+    assert kept.stat().st_mode & 0o777 == 0o600
     jobs = f"{dev.url}/api/v1/jobs"
-    assert [one["name"] for one in httpx.get(jobs).json()["items"]] == ["hello"]
-    for name, value in (
-        ("Host", "evil.example:80"),
-        ("Origin", "https://evil.example"),
-        ("Sec-Fetch-Site", "cross-site"),
-    ):
-        assert httpx.get(jobs, headers={name: value}).status_code == 403, name
+    for headers in ({}, {"Host": "localhost"}, {"Authorization": "Bearer wrong"}):
+        assert httpx.get(jobs, headers=headers).status_code == 401
+    known = httpx.get(jobs, headers={"Authorization": f"Bearer {token}"})
+    assert [one["name"] for one in known.json()["items"]] == ["hello"]
+
+    with httpx.Client(base_url=dev.url) as browser:
+        assert browser.get("/runs").headers["location"].startswith("/sign-in")
+        link = re.search(r"http://\S+token=\S+", dev.output)
+        assert link is not None
+        followed = browser.get(f"{link[0]}&state=failed".replace("/?", "/runs?"))
+        assert (followed.status_code, followed.headers["location"]) == (303, "/runs?state=failed")
+        assert browser.get("/runs").status_code == 200
+        elsewhere = browser.get(f"{dev.url}//evil.example/?token={token}")
+        assert elsewhere.headers["location"] == "/"
+    with httpx.Client(base_url=dev.url) as stranger:
+        stranger.get("/runs?token=wrong")
+        assert stranger.get("/runs").headers["location"].startswith("/sign-in")
     assert dev.stop() == 0
+
+
+def test_a_link_signs_in_nowhere_else(serve: Callable[..., Served], here: Path) -> None:
+    """Addresses stay in histories and logs; the token of `rota server` stays valid."""
+    (here / "token").write_text(TOKEN)
+    server = serve("server", "--token-file", "token")
+    answer = httpx.get(f"{server.url}/runs?token={TOKEN}")
+    assert answer.headers["location"].startswith("/sign-in")
+    assert "set-cookie" not in answer.headers
 
 
 def test_answers_are_not_held_back_by_nagle() -> None:

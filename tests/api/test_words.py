@@ -85,6 +85,17 @@ async def test_all_unknown_fields_are_listed(api: httpx.AsyncClient) -> None:
     ]
 
 
+async def test_a_flood_of_what_is_unknown_gets_a_short_answer(api: httpx.AsyncClient) -> None:
+    body = {f"f{n:05}": 1 for n in range(100_000)} | {"n" * 100_000: 1}
+    answer = await api.post(f"{V1}/runs", json=body)
+    assert len(problem(answer, 422, "invalid")["errors"]) == 20
+    assert len(answer.content) < 20_000
+    query = "&".join(f"f{n:05}=1" for n in range(3000))
+    answer = await api.get(f"{V1}/runs?{query}")
+    assert len(problem(answer, 422, "unknown_parameter")["errors"]) == 20
+    assert len(answer.content) < 20_000
+
+
 @pytest.mark.parametrize(
     ("path", "meant"),
     [

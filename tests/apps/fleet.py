@@ -7,11 +7,12 @@ import asyncio
 import os
 import signal
 import time
-from typing import Any
+from typing import Any, Literal
 
 import rota
 from tests.apps.making import make_app
 
+Release = Literal["old", "new"]
 # Faults may cost a run many attempts; it is to end well all the same.
 PATIENT: dict[str, Any] = {"max_attempts": 100}
 EFFECT = "INSERT INTO public.effects (run, attempt) VALUES (%s, %s)"
@@ -25,6 +26,23 @@ async def pay(ctx: rota.Context, token: str = "") -> None:
 async def pay_slowly(ctx: rota.Context, token: str) -> None:
     await asyncio.sleep(0.5)
     await pay(ctx, token)
+
+
+async def pay_in_turn(ctx: rota.Context, token: str) -> None:
+    await asyncio.sleep(0.3)
+    await pay(ctx, token)
+
+
+async def pay_as_agreed(ctx: rota.Context, token: str) -> None:
+    await pay(ctx, token)
+
+
+async def pay_as_agreed_anew(ctx: rota.Context, token: str, currency: str = "EUR") -> None:
+    """The next release of it: what it is given, the one before cannot take."""
+    await pay(ctx, token)
+
+
+AGREED = {"old": pay_as_agreed, "new": pay_as_agreed_anew}
 
 
 async def pay_after_failing(ctx: rota.Context, token: str) -> None:
@@ -44,18 +62,22 @@ def poison(token: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def declare(app: rota.App, *only: str) -> Any:
-    """Answers the job that is enqueued most."""
-    for body in (pay_slowly, pay_after_failing, pay_in_thread):
+def declare(app: rota.App, only: str, release: Release) -> tuple[Any, Any]:
+    """Answers the job that is enqueued most, and the one that differs between the releases. The
+    schedule `agreed` differs too: that of the newer release stays, whoever starts."""
+    for body in (pay_slowly, pay_after_failing, pay_in_turn, pay_in_thread):
         app.job(**PATIENT)(body)
-    for name in only:
-        app.job(name=name, **PATIENT)(pay)
+    app.job(name=only, **PATIENT)(pay)
     app.job(max_attempts=3)(poison)
-    return app.job(**PATIENT)(pay)
+    agreed = app.job(name="pay_as_agreed", **PATIENT)(AGREED[release])
+    app.schedule(
+        "agreed", agreed, every=1, overlap="allow", payload={"token": ""}, description=release
+    )
+    return app.job(**PATIENT)(pay), agreed
 
 
-def make_release(*only: str) -> rota.App:
+def make_release(only: str, release: Release) -> rota.App:
     """An application of the same name whatever it declares beside the rest."""
     app = make_app(name="shop")
-    declare(app, *only)
+    declare(app, only, release)
     return app

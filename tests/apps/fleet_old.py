@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from tests.apps.fleet import make_release
 
-app = make_release("pay_in_cash")
+app = make_release("pay_in_cash", "old")

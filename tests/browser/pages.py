@@ -37,7 +37,7 @@ PAGES = (
     "/schedules/off",
     *(
         f"/schedules/{{schedule}}/{verb}"
-        for verb in ("trigger", "pause", "disable", "reschedule", "delete")
+        for verb in ("trigger", "pause", "disable", "reschedule", "delete", "reset")
     ),
     "/schedules/new",
     "/schedules/{schedule}/edit",
@@ -52,6 +52,7 @@ PAGES = (
     *(f"/bulk/{{bulk}}/{verb}" for verb in ("pause", "resume", "stop")),
     "/jobs",
     "/jobs?state=nothing",
+    "/jobs/new",
     "/jobs/{job}",
     *(f"/jobs/{{job}}/{verb}" for verb in ("edit", "enable", "disable", "follow", "delete")),
     "/queues",

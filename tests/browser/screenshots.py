@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_urlsafe
 
 import httpx
 import playwright.async_api as driver
@@ -38,6 +39,10 @@ PICTURES = (
 )
 
 
+# A demo that was started by hand has its own: ROTA_DEV_TOKEN.
+TOKEN = os.environ.get("ROTA_DEV_TOKEN") or token_urlsafe(24)
+
+
 @contextmanager
 def demo() -> Iterator[str]:
     """The address of a demo of one's own, with a history that goes on until now, which ends with
@@ -45,7 +50,10 @@ def demo() -> Iterator[str]:
     port = free_port()
     home = Path(tempfile.mkdtemp(prefix="rota-pictures-"))
     home.chmod(0o711)  # as root the database has an account of its own, which must enter
-    own = {"ROTA_SERVER_PORT": str(port), "ROTA_DATA_DIR": str(home / "postgres")}
+    own = {
+        "ROTA_SERVER_PORT": str(port), "ROTA_DATA_DIR": str(home / "postgres"),
+        "ROTA_DEV_TOKEN": TOKEN,
+    }  # fmt: skip
     program = subprocess.Popen(
         [str(ROOT / "script" / "demo"), "--no-reload"],
         env=os.environ | own,
@@ -68,7 +76,8 @@ def _wait(base: str) -> None:
     while True:
         try:
             # Not a page: the first one would be of a moment in which no worker is there yet.
-            if httpx.get(f"{base}/api/v1/workers", timeout=10).json()["items"]:
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            if httpx.get(f"{base}/api/v1/workers", timeout=10, headers=headers).json()["items"]:
                 return
         except httpx.HTTPError:
             pass
@@ -84,6 +93,7 @@ async def take(base: str, into: Path) -> None:
     async with started(program) as browser:
         for name, path, theme, height in PICTURES:
             page = await _page(browser, base, theme, height)
+            await page.goto(f"{base}/?token={TOKEN}")
             await page.goto(base + path)
             if name == "run":
                 await page.locator("[data-row] td.name a").first.click()

@@ -33,3 +33,19 @@ async def test_delete(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     place.conn.execute("INSERT INTO rota.jobs (name) VALUES ('old_job')")
     await tab.open("/jobs/old_job")
     await do(tab, "delete", reason="gone", said="Job old_job is deleted")
+
+
+@both_ways
+@acts("/jobs/new")
+async def test_a_sql_job_is_made(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    place.conn.execute(
+        "CREATE FUNCTION public.tidy(payload jsonb) RETURNS jsonb LANGUAGE sql AS"
+        " $$ SELECT '{}'::jsonb $$"
+    )
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/jobs/new")
+    await tab.page.check('[name=function][value="public.tidy"]')
+    await tab.page.fill("[name=name]", "tidy")
+    await tab.page.click("text=Create job")
+    await done(tab, "Job tidy is created")
+    assert (await place.app.jobs.get("tidy")).function_name == "public.tidy"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from playwright.async_api import expect
 
 from tests.browser.acting import audit, both_ways, do, done
@@ -86,3 +88,14 @@ async def test_backfill_after_a_look(place: Place, open_tab: OpenTab, scripts: b
     await tab.page.locator("form[method=post] button.primary").click()
     await done(tab, "of paused enqueued")
     assert audit(place)[1:] == ("grace", "the provider was down")
+
+
+@both_ways
+@acts("/schedules/{name}/reset")
+async def test_back_to_the_code(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    await asyncio.to_thread(place.app.schedule, "poll", "nightly_report", every=60)
+    await place.app.schedules.update("poll", every=90)
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/schedules/poll")
+    await do(tab, "reset", reason="fixed", said="Reset to the code: interval")
+    assert (await place.app.schedules.get("poll")).interval_seconds == 60

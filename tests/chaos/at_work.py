@@ -9,8 +9,9 @@ from rota.testing import eventually_sync
 from tests.chaos.stage import Stage
 
 STANDING = """
-SELECT s.name, s.error, max(l.through_at)
-FROM rota.schedules s LEFT JOIN rota.ledger l ON l.schedule_id = s.id
+SELECT s.name, st.error, max(l.through_at)
+FROM rota.schedules s JOIN rota.schedule_state st ON st.schedule_id = s.id
+LEFT JOIN rota.ledger l ON l.schedule_id = s.id
 WHERE s.is_enabled AND NOT s.is_system AND s.name <> ALL (%s) GROUP BY 1, 2
 HAVING coalesce(max(l.through_at), '-infinity') < now() - interval '4 s'
 """

@@ -6,6 +6,7 @@ from tests.chaos.at_work import at_work, still
 from tests.chaos.stage import Stage
 
 END_SECONDS = 120.0
+BACK_SECONDS = 60.0
 
 LATE = "SELECT id, job, state, held_by, attempt, worker FROM rota.open_runs ORDER BY id LIMIT 20"
 WORKERS = "SELECT id, pid, state, is_waiting, queues, jobs FROM rota.workers WHERE state = 'live'"
@@ -49,6 +50,11 @@ GROUP BY 1, 2, 3
 """
 
 
+OLD_DEFINITIONS = """
+SELECT name, description FROM rota.schedules WHERE name = 'agreed' AND description <> 'new'
+"""
+
+
 def balance(stage: Stage, claim_seconds: float) -> list[str]:
     """What is wrong; nothing, if the books balance. Ends the workload and the fleet."""
     problems = at_work(stage, claim_seconds)
@@ -58,7 +64,7 @@ def balance(stage: Stage, claim_seconds: float) -> list[str]:
     stage.rows("UPDATE rota.schedules SET is_enabled = false WHERE NOT is_system")
     problems += stage.workload.accounts.problems + _promises(stage)
     stage.say("all runs have ended")
-    return problems + _records(stage) + stage.fleet.stop()
+    return problems + _records(stage) + _deployed(stage) + stage.fleet.stop()
 
 
 def _promises(stage: Stage) -> list[str]:
@@ -74,6 +80,15 @@ def _promises(stage: Stage) -> list[str]:
     if risen := known & set(accounts.rolled_back):
         problems.append(f"rolled back and there: {sorted(risen)[:20]}")
     return problems
+
+
+def _deployed(stage: Stage) -> list[str]:
+    """The deployment is completed: what the newer release declares is so, whoever came last."""
+    for member in [one for one in stage.fleet.members if one.release == "old"]:
+        stage.fleet.replace(member, "new")
+        member.process.wait_ready(BACK_SECONDS)
+    left = still(stage, OLD_DEFINITIONS, BACK_SECONDS)
+    return [f"what the older release declared: {left}"] if left else []
 
 
 def _records(stage: Stage) -> list[str]:

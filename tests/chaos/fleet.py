@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from rota.testing import eventually_sync
+from tests.apps.fleet import Release
 from tests.workers import Loop, WorkerProcess
 
-Release = Literal["old", "new"]
 SETTINGS = {
     "worker.lease_seconds": 3.0,
     "worker.poll_seconds": 0.2,

@@ -7,10 +7,13 @@ from functools import partial
 
 from tests.chaos.faults.base import Fault
 from tests.chaos.faults.database import (
-    TABLES,
+    DumpAndRestore,
+    HoldEachInTurn,
     KillBackends,
+    LateCommits,
     LockedTable,
     OpenTransaction,
+    Publish,
     RestartServer,
 )
 from tests.chaos.faults.network import (
@@ -30,13 +33,17 @@ from tests.chaos.faults.processes import (
     Poison,
     StopWorker,
 )
+from tests.chaos.faults.strangers import ROLES, Stranger
 
 KINDS: dict[str, list[Callable[[], Fault]]] = {
     "sockets": [Reset, Cut, HalfOpen, HalfOpenThenReset],
     "network": [Freeze, Delay, Refuse],
     "backends": [KillBackends, partial(KillBackends, 3)],
     "tables": [LockedTable],
-    "rows": [OpenTransaction, partial(OpenTransaction, *TABLES)],
+    "rows": [OpenTransaction, partial(OpenTransaction, is_of_all=True), HoldEachInTurn],
+    "limits": [LateCommits],
+    "copies": [Publish, DumpAndRestore],
+    "strangers": [partial(Stranger, role) for role in ROLES],
     "restarts": [
         partial(RestartServer, "fast"),
         partial(RestartServer, "immediate"),
@@ -63,7 +70,14 @@ PLANS: dict[str, list[Callable[[], Fault]]] = {
         partial(KillBackends, 3),
         partial(LockedTable, "open_runs"),
         partial(LockedTable, "workers"),
-        partial(OpenTransaction, *TABLES),
+        partial(OpenTransaction, is_of_all=True),
+        HoldEachInTurn,
+    ],
+    "neighbours": [
+        LateCommits,
+        Publish,
+        DumpAndRestore,
+        *[partial(Stranger, role) for role in ROLES],
     ],
     "fleet": [KillWorker, FreezeWorker, Deploy, Deploy, Poison, KillWhileIsolating],
 }

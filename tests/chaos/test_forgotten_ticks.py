@@ -29,7 +29,7 @@ NAMES = ["a", "b", "c"]
 async def ticking(server: EmbeddedPostgres) -> AsyncIterator[Schedules]:
     app = rota.App(config=load_config(tcp_url(server), {}))
     await app.database.open()
-    with psycopg.connect(server.url, autocommit=True) as conn:
+    with psycopg.connect(server.superuser_url, autocommit=True) as conn:
         yield Schedules(Engine(conn), app.database)
     await app.close()
 

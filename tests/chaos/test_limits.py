@@ -53,7 +53,7 @@ def test_workers_that_are_killed_neither_exceed_a_limit_nor_keep_its_slots(
     assert engine.one("SELECT count(*) FROM rota.ended_runs WHERE state = 'succeeded'") == runs
     eventually_sync(lambda: engine.one("SELECT in_use FROM rota.limit_slots") == 0)
     assert engine.rows("SELECT * FROM rota.limit_differences()") == []
-    assert engine.rows("SELECT * FROM rota.limit_repairs") == []
+    assert engine.rows("SELECT * FROM rota.audit WHERE action = 'limit.mended'") == []
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])

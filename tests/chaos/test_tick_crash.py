@@ -18,7 +18,10 @@ StartWorker = Callable[..., WorkerProcess]
 
 
 def add(engine: Engine, **columns: object) -> None:
+    cursor_at = columns.pop("cursor_at", None)
     engine._insert("schedules", {"name": "s", "job": "work", **columns})
+    if cursor_at is not None:
+        engine.set_schedule_state("s", cursor_at=cursor_at)
 
 
 def rows(engine: Engine) -> list[dict[str, object]]:
@@ -35,8 +38,9 @@ def test_a_worker_killed_between_what_the_tick_reads_and_what_it_writes(
     assert victim.wait() == -signal.SIGKILL
     # It held the schedule for a moment, and wrote nothing.
     assert engine.one(
-        "SELECT count(*) = 1 FROM rota.schedule_holds h JOIN rota.schedules s"
-        " ON s.due_at BETWEEN h.first_due AND h.last_due WHERE s.name = 's' AND h.until > now()"
+        "SELECT count(*) = 1 FROM rota.schedule_holds h JOIN rota.schedule_state t"
+        " ON t.due_at BETWEEN h.first_due AND h.last_due JOIN rota.schedules s"
+        " ON s.id = t.schedule_id WHERE s.name = 's' AND h.until > now()"
     )
     assert rows(engine) == []
     assert engine.rows("SELECT 1 FROM rota.runs WHERE schedule = 's'") == []

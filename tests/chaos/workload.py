@@ -16,12 +16,12 @@ import uvloop
 
 import rota
 from rota.testing import eventually_sync
-from tests.apps.fleet import declare
+from tests.apps.fleet import Release, declare
 from tests.conftest import load_config
 
 JOBS = (
     *["pay"] * 8, "pay_slowly", "pay_after_failing", *["pay_in_thread"] * 2,
-    *["pay_in_sql"] * 2, "pay_in_cash", "pay_by_card",
+    *["pay_in_sql"] * 2, "pay_in_cash", "pay_by_card", "pay_as_agreed",
 )  # fmt: skip
 # Half a dozen runs a second, and the schedules': this is about faults, not about speed.
 PAUSE_SECONDS = 1.0
@@ -81,9 +81,17 @@ class _Regret(Exception):
 class AppProgram(threading.Thread):
     """`await job.enqueue()` in a program of its own, on one of the loops."""
 
-    def __init__(self, url: str, accounts: Accounts, loop: Callable[[], Any], only: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        accounts: Accounts,
+        loop: Callable[[], Any],
+        only: str,
+        release: Release,
+    ) -> None:
         super().__init__(daemon=True)
-        self._url, self._accounts, self._factory, self._only = url, accounts, loop, only
+        self._url, self._accounts, self._factory = url, accounts, loop
+        self._only, self._release = only, release
         self.made = 0
 
     def run(self) -> None:
@@ -92,17 +100,19 @@ class AppProgram(threading.Thread):
 
     async def _body(self) -> None:
         app = rota.App(config=load_config(self._url, {}), name="shop")
-        pay = declare(app, self._only)
+        pay, agreed = declare(app, self._only, self._release)
+        terms = {"currency": "USD"} if self._release == "new" else {}
         while not self._accounts.is_over.is_set():
             await self._enqueue(pay)
+            await self._enqueue(agreed, **terms)
             await asyncio.sleep(PAUSE_SECONDS)
         with suppress(TimeoutError):
             await asyncio.wait_for(app.close(), 10)
 
-    async def _enqueue(self, pay: Any) -> None:
+    async def _enqueue(self, job: Any, **terms: str) -> None:
         token = str(uuid.uuid4())
         try:
-            run = await asyncio.wait_for(pay.enqueue(token=token), HUNG_SECONDS)
+            run = await asyncio.wait_for(job.enqueue(token=token, **terms), HUNG_SECONDS)
             self._accounts.committed[token] = run.id
             self.made += 1
         except TimeoutError:
@@ -116,8 +126,8 @@ class Workload:
         self.accounts = Accounts()
         chance = random.Random(seed)
         self._fronts = [
-            AppProgram(behind, self.accounts, uvloop.new_event_loop, "pay_in_cash"),
-            AppProgram(behind, self.accounts, asyncio.new_event_loop, "pay_by_card"),
+            AppProgram(behind, self.accounts, uvloop.new_event_loop, "pay_in_cash", "old"),
+            AppProgram(behind, self.accounts, asyncio.new_event_loop, "pay_by_card", "new"),
         ]
         self._programs: list[threading.Thread] = [
             SqlProgram(direct, self.accounts, chance),

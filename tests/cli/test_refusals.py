@@ -110,6 +110,7 @@ MATRIX: dict[str, tuple[Words, Words | str, Words | str]] = {
     ),
     "jobs enable": ((), ("sned",), "twice is fine"),
     "jobs disable": ((), ("sned",), "twice is fine"),
+    "jobs rename": ((), ("sned", "other"), ("rota.prune_runs", "other")),
     "jobs delete": (("send", "--cascade", "maybe"), ("sned",), ("send",)),
     "workers stop": (("seven",), ("999",), ("<gone>",)),
     "runs handle": (("seven",), ("999",), ("<waiting>",)),
@@ -150,6 +151,7 @@ MATRIX: dict[str, tuple[Words, Words | str, Words | str]] = {
 }  # fmt: skip
 # Each has a file of its own: they need an application, or none of this database.
 ELSEWHERE = {
+    "jobs create", "jobs functions",
     "dev", "worker", "server", "migrate", "grant", "psql", "bench", "jobs plan", "jobs sync",
     "retention run", "config init", "config get", "config list", "config set", "config unset",
 }  # fmt: skip

@@ -242,7 +242,9 @@ class Ledger(RuleBasedStateMachine):
             " WHERE (l.run_id IS NULL AND l.decision IN ('ran', 'caught_up'))"
             " OR (r.id IS NULL AND l.run_id IS NOT NULL) OR (l.schedule_id IS NULL)"
         )
-        assert not engine.one("SELECT count(*) FROM rota.schedules WHERE parked_at IS NOT NULL")
+        assert not engine.one(
+            "SELECT count(*) FROM rota.schedule_state WHERE parked_at IS NOT NULL"
+        )
 
     @invariant()
     def what_is_held_has_something_to_wait_for(self) -> None:

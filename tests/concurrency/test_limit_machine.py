@@ -49,7 +49,7 @@ class Limits(RuleBasedStateMachine):
     def begin(self) -> None:
         for table in (
             "open_runs", "ended_runs", "past_attempts", "keys", "workers", "cancel_requests",
-            "limits", "limit_slots", "limit_releases", "limit_repairs", "audit",
+            "limits", "limit_slots", "limit_releases", "audit",
         ):  # fmt: skip
             self.engine.conn.execute(f"DELETE FROM rota.{table}".encode())
         self.engine.conn.execute("SELECT rota.set_clock(NULL)")

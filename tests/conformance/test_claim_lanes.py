@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from rota.model.run import Claim
@@ -67,3 +70,69 @@ def test_a_plan_follows_the_one_tenant_that_has_work(engine: Engine) -> None:
     runs = {engine.enqueue(tenant="acme"), engine.enqueue(tenant="blue")}
     assert {one.id for one in claim()} == runs
     assert plan.request(free=8).lane == "blue"  # as before: nobody is alone
+
+
+# Marks: where claims of several tenants took long, as under a held snapshot.
+
+HINTED = [0] * 10
+
+
+MARK = """
+    SELECT rota.mark_lane(%s, 'default', t, %s::smallint[], %s::bigint[]),
+        set_config('rota.lanes_' || %s || '_' || md5('default'), %s::text[]::text, false),
+        set_config('rota.marked', %s, false)
+    FROM unnest(%s::text[]) t
+"""
+
+
+def take_much(engine: Engine, worker: int, *tenants: str) -> None:
+    """Then the session has marks of these lanes, behind all that was in them."""
+    for tenant in tenants:
+        engine.one(
+            "SELECT rota.enqueue_batch('work', %s, tenant => %s)", json.dumps([{}] * 250), tenant
+        )
+    claims = engine.claim(worker, 250 * len(tenants), hints=HINTED)
+    assert len(claims) == 250 * len(tenants)
+    engine.succeed(worker, *claims)
+    last = max(claim["seq"] for claim in claims)
+    names, own = list(tenants), str(worker)
+    engine.rows(MARK, worker, [claims[0]["priority"]], [last], own, names, own, names)
+
+
+def taken(engine: Engine, worker: int, **options: Any) -> set[int]:
+    return {claim["id"] for claim in engine.claim(worker, hints=HINTED, **options)}
+
+
+def test_behind_marks_nothing_is_missed(engine: Engine) -> None:
+    worker = engine.worker()
+    take_much(engine, worker, "", "b", "d")
+    runs = {engine.enqueue(tenant=tenant) for tenant in ("", "a", "b", "c", "d", "e")}
+    assert taken(engine, worker) == runs
+    assert taken(engine, worker) == set()
+
+
+def test_behind_marks_the_first_in_line_is_taken_first(engine: Engine) -> None:
+    worker = engine.worker()
+    take_much(engine, worker, "a", "b")
+    later = [engine.enqueue(tenant="b") for _ in range(3)]
+    urgent = engine.enqueue(tenant="b", priority=0)
+    assert [taken(engine, worker, limit=1) for _ in range(3)] == [{urgent}, {later[0]}, {later[1]}]
+
+
+def test_what_lies_before_marks_is_found_by_a_claim_without_hints(engine: Engine) -> None:
+    """As after a late commit: a worker asks so every so often, and others have other marks."""
+    worker, other = engine.worker(), engine.worker()
+    with_low_places = [engine.enqueue(tenant="a", delay="1 hour") for _ in range(2)]
+    take_much(engine, worker, "a", "b")
+    engine.conn.execute("UPDATE rota.open_runs SET state = 'queued' WHERE state = 'scheduled'")
+    assert taken(engine, worker) == set()
+    assert taken(engine, other, limit=1) == {with_low_places[0]}
+    assert [claim["id"] for claim in engine.claim(worker)] == [with_low_places[1]]
+
+
+def test_without_a_second_tenant_there_are_no_marks(engine: Engine) -> None:
+    worker = engine.worker()
+    take_much(engine, worker, "a", "b")
+    run = engine.enqueue()
+    assert [claim["id"] for claim in engine.claim(worker)] == [run]
+    assert engine.one("SELECT current_setting('rota.marked')") == ""

@@ -183,7 +183,7 @@ async def test_upkeep_writes_it_down(make_app: MakeApp, engine: Engine) -> None:
     app = make_app()
     await app.database.open()
     expired(engine)
-    await Upkeep(app.database, unknown_job_seconds=3600).run_once()
+    await Upkeep(app.database, unknown_job_seconds=3600, refused_payload_seconds=60).run_once()
     assert engine.one(WAITING) == 0
 
 

@@ -210,3 +210,67 @@ def test_retrying_is_refused_while_another_run_holds_the_key(engine: Engine) -> 
         engine.retry(run)
     assert caught.value.sqlstate == "RO003"
     assert engine.state(run) == "failed"
+
+
+def test_a_value_is_not_filled_in_again(conn: psycopg.Connection[Any]) -> None:
+    """What a caller writes into a payload cannot name another field of it."""
+    row = conn.execute(
+        """SELECT rota.run_key('j', 'k:{a}:{b}:{a}', '{"a": "{b}", "b": "{a}"}', '{}')"""
+    ).fetchone()
+    assert row == ("k:{b}:{a}:{b}",)
+
+
+HOLDS = {
+    "a lock": "SELECT FROM rota.keys FOR UPDATE",
+    "a debounced enqueue": "SELECT rota.enqueue('work', key => 'a', on_conflict => 'debounce',"
+    " delay => '1 minute')",
+}
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+@pytest.mark.parametrize("key_seconds", [None, 60])
+@pytest.mark.parametrize("end", ["finish", "rescue", "expiry", "cancel"])
+def test_a_held_key_does_not_keep_its_run_from_ending(
+    engine: Engine, connect: Connect, hold: str, key_seconds: float | None, end: str
+) -> None:
+    """Nor any other run that ends with it. Then the key is free, or kept for its time."""
+    expires_in = "1 minute" if end == "expiry" else None
+    runs = [
+        engine.enqueue(key=key, key_seconds=key_seconds, max_attempts=1, expires_in=expires_in)
+        for key in ("a", "b")
+    ]
+    worker = engine.worker()
+    claims = engine.claim(worker) if end in ("finish", "rescue") else []
+    holder = connect(autocommit=False)
+    holder.execute(HOLDS[hold])
+    engine.conn.execute("SET statement_timeout = '20s'")
+    if end == "finish":
+        engine.succeed(worker, *claims)
+    elif end == "rescue":
+        engine.lose(worker)
+        engine.rescue()
+    elif end == "expiry":
+        engine.advance(61)
+        engine.rows("SELECT rota.expire_runs(10)")
+    else:
+        for run in runs:
+            engine.cancel(run)
+    assert engine.one("SELECT count(*) FROM rota.open_runs") == 0
+    holder.rollback()
+    assert (engine.enqueue(key="a") == runs[0]) is (key_seconds is not None)
+    engine.rows("SELECT rota.sweep(100)")
+    assert engine.one("SELECT count(*) FROM rota.key_releases") == 0
+    engine.advance(61)
+    assert engine.enqueue(key="a") != runs[0]
+
+
+def test_a_retry_takes_back_a_release_that_was_put_off(engine: Engine, connect: Connect) -> None:
+    run, worker = engine.enqueue(key="a"), engine.worker()
+    claim = engine.claim_one(worker)
+    holder = connect(autocommit=False)
+    holder.execute(HOLDS["a lock"])
+    engine.fail(worker, claim)
+    holder.rollback()
+    engine.rows("SELECT rota.retry_run(%s)", run)
+    engine.rows("SELECT rota.sweep(100)")
+    assert engine.enqueue(key="a") == run

@@ -236,6 +236,91 @@ def test_a_new_limit_holds_what_waits_and_counts_what_runs(engine: Engine) -> No
     books(engine)
 
 
+def pass_over(engine: Engine) -> bool:
+    """The next pass over the runs from before a limit, now; returns whether others follow."""
+    engine.conn.execute(
+        "UPDATE rota.limits SET adopt_at = clock_timestamp() WHERE adopt_at < 'infinity'"
+    )
+    admit(engine)
+    return bool(engine.one("SELECT count(*) FROM rota.limits WHERE adopt_at IS NOT NULL"))
+
+
+@pytest.mark.parametrize("tenant", ["", "acme"])
+def test_runs_that_commit_late_do_not_escape(engine: Engine, other: Engine, tenant: str) -> None:
+    """Nobody starts them before they are brought under the limit, however long that takes."""
+    with other.conn.transaction():
+        late = [other.enqueue(tenant=tenant) for _ in range(6)]
+        limit(engine, cap=1)
+        first = engine.enqueue(tenant=tenant)
+        worker = engine.worker()
+        assert ids(claim(engine, worker, lane=tenant)) == [first]
+        assert [pass_over(engine) for _ in range(5)] == [True] * 5
+    assert engine.claim(worker, lane=tenant) == [], "they are ready, and not brought under it"
+    while pass_over(engine):
+        pass
+    assert in_use(engine) == {"": 1}
+    assert {engine.run(run)["held_by"] for run in late} == {"limit"}
+    assert engine.one("SELECT is_adopting FROM rota.settings") is False
+    engine.succeed(worker, {"id": first, "attempt": 1})
+    assert ids(claim(engine, worker, lane=tenant)) == [late[0]]
+    books(engine)
+
+
+def test_a_run_that_somebody_holds_is_looked_at_again(engine: Engine, other: Engine) -> None:
+    run = engine.enqueue()
+    limit(engine, cap=0)
+    with other.conn.transaction():
+        other.rows("SELECT FROM rota.open_runs FOR UPDATE")
+        assert [pass_over(engine) for _ in range(5)] == [True] * 5
+    while pass_over(engine):
+        pass
+    assert engine.run(run)["held_by"] == "limit"
+
+
+def test_a_number_from_another_server_ends_the_passes(engine: Engine) -> None:
+    """After a restore: the transactions that it speaks of are none of this server's."""
+    limit(engine)
+    pass_over(engine)
+    engine.conn.execute("UPDATE rota.limits SET adopt_xid = '99999999999'")
+    assert pass_over(engine) is False
+
+
+@pytest.mark.parametrize("state", ["running", "lost", "cut off"])
+def test_every_start_needs_a_token(engine: Engine, state: str) -> None:
+    """Also one after a rescue or a shutdown, and that of a run that ran when the limit came."""
+    if state != "running":
+        limit(engine, kind="rate", cap=1, period_seconds=120)
+    run, worker = engine.enqueue(max_attempts=9), engine.worker()
+    (first,) = claim(engine, worker)
+    if state == "running":
+        limit(engine, kind="rate", cap=1, period_seconds=120)
+        engine.enqueue()
+        admit(engine)
+        engine.requeue(worker, first, 0.0)
+    elif state == "lost":
+        engine.lose(worker)
+        engine.rescue()
+    else:
+        engine.requeue(worker, first, None, state="cancelled", spent=False)
+    fresh = engine.worker()
+    claims = [*claim(engine, fresh), *engine.claim_suspect(fresh)]
+    assert run not in ids(claims)
+    assert engine.run(run)["held_by"] == "limit"
+    engine.advance(130)
+    admit(engine)
+    claims = [*engine.claim(fresh), *engine.claim_suspect(fresh)]
+    assert run in ids(claims)
+
+
+def test_what_is_wasted_by_no_start_costs_no_token(engine: Engine) -> None:
+    limit(engine, kind="rate", cap=1, period_seconds=120)
+    engine.enqueue()
+    worker = engine.worker()
+    (first,) = claim(engine, worker, batch=3)
+    engine.hand_back(worker, first)
+    assert len(claim(engine, worker)) == 1
+
+
 def test_what_waits_for_a_limit_that_is_removed_goes_on(engine: Engine) -> None:
     limit(engine, cap=1)
     for _ in range(3):
@@ -459,7 +544,8 @@ def test_a_counter_that_differs_is_mended_and_told(engine: Engine) -> None:
     assert len(engine.rows("SELECT * FROM rota.limit_differences()")) == 1
     assert engine.one("SELECT rota.mend_limits()") == 1
     books(engine)
-    assert engine.one("SELECT counted FROM rota.limit_repairs") == 1
+    (said,) = engine.rows("SELECT * FROM rota.audit WHERE action = 'limit.mended'")
+    assert (said["actor"], said["before"]["in_use"], said["after"]["in_use"]) == ("rota", 1, 0)
     assert engine.one("SELECT rota.mend_limits()") == 0
 
 

@@ -134,6 +134,37 @@ def test_a_retry_can_wait_and_change_the_payload(engine: Engine) -> None:
     assert said["after"]["state"] == "scheduled"
 
 
+def test_the_audit_has_no_payload_that_is_in_the_run(engine: Engine) -> None:
+    run, worker = engine.enqueue(payload={"n": 1}), engine.worker()
+    engine.fail(worker, engine.claim_one(worker))
+    engine.retry(run)
+    engine.fail(worker, engine.claim_one(worker))
+    engine.retry(run, payload={"n": 1})
+    assert [it["before"] for it in engine.audit(run)] == [{"state": "failed"}] * 2
+    assert [it["after"] for it in engine.audit(run)] == [{"state": "queued"}] * 2
+
+
+@pytest.mark.parametrize("how", ["by hand", "by count", "with its partition"])
+def test_a_payload_leaves_the_audit_with_its_run(engine: Engine, how: str) -> None:
+    """One that was replaced, even where the run never had more than one attempt."""
+    run, worker = engine.enqueue(payload={"n": 1}), engine.worker()
+    engine.cancel(run, "wrong")
+    engine.retry(run, payload={"n": 2}, reason="corrected")
+    engine.succeed(worker, engine.claim_one(worker))
+    assert engine.audit(run)[1]["before"] == {"state": "cancelled", "payload": {"n": 1}}
+    if how == "by hand":
+        engine.one("SELECT rota.delete_run(%s)", run)
+    elif how == "by count":
+        prune = "SELECT rota.prune_runs('work', '{succeeded}', 'infinity', 0, '', 10)"
+        assert engine.one(prune) == 1
+    else:
+        part = engine.one("SELECT tableoid::regclass::text FROM rota.ended_runs").split(".")[1]
+        engine.one("SELECT rota.prune_traces(%s, 0, false, 10)", part)
+    said = engine.audit(run)[1]
+    assert (said["before"], said["after"]) == ({"state": "cancelled"}, {"state": "queued"})
+    assert (said["action"], said["reason"]) == ("run.retried", "corrected")
+
+
 def test_a_retry_forgets_the_expiry(engine: Engine) -> None:
     run, worker = engine.enqueue(expires_at=engine.one("SELECT rota.now()")), engine.worker()
     claim = engine.claim_one(worker)

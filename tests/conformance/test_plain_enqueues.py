@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine import Engine
+from tests.engine import Engine, listen_to_all
 
 _TIMES = ("id", "seq", "created_at", "enqueued_at", "run_at")
 _CALLS: list[dict[str, Any]] = [
@@ -93,7 +93,7 @@ def test_a_plain_enqueue_follows_the_clock_of_the_tests(engine: Engine) -> None:
 
 def test_a_plain_enqueue_calls_who_waits_for_its_queue(engine: Engine, connect: Any) -> None:
     listener = connect()
-    listener.execute("LISTEN rota")
+    listen_to_all(listener)
     worker = engine.worker(queues=["mail"])
     engine.conn.execute("UPDATE rota.workers SET is_waiting = true WHERE id = %s", [worker])
     _ask(engine, "enqueue_plain", {"queue": "other"})

@@ -69,7 +69,8 @@ def test_requirements(engine: Engine, requires: list[Any], words: str) -> None:
     )
     error = refused(engine, f'schedule "s": {words}', insert, json.dumps(requires))
     assert error.sqlstate == "RO002"
-    engine.conn.execute(insert, ['[{"name": "work", "within_seconds": 60}, {"name": "work"}]'])
+    engine.job("other")
+    engine.conn.execute(insert, ['[{"name": "other", "within_seconds": 60}, {"name": "other"}]'])
     update = "UPDATE rota.schedules SET requires = %s WHERE name = 's'"
     refused(engine, f'schedule "s": {words}', update, json.dumps(requires))
 

@@ -276,7 +276,7 @@ def test_a_bad_expression_that_is_corrected_before_any_tick(schedules: Ticked) -
 def test_a_pause_by_plain_sql_starts_the_count_of_failures_anew(schedules: Ticked) -> None:
     schedules.add()
     schedules.update(paused_at=later(0))
-    schedules.engine.rows("UPDATE rota.schedules SET failures_in_a_row = 5")
+    schedules.set_state(failures_in_a_row=5)
     schedules.update(paused_at=None)
     assert schedules.row()["failures_in_a_row"] == 0
 

@@ -12,7 +12,7 @@ from psycopg import sql
 
 import rota
 from rota.testing import Clock, eventually
-from tests.engine import Engine
+from tests.engine import Engine, listen_to_all
 
 BODY = 'LANGUAGE sql AS $$ SELECT \'{"success": true, "message": "done"}\'::jsonb $$'
 
@@ -106,7 +106,7 @@ def test_a_call_that_may_mean_two_functions_is_refused(
     if not is_ambiguous:
         assert register(engine, "public.f") == "public.f"
         return
-    words = r'job "job": function "public.f" is ambiguous: the same call may mean f\('
+    words = r'job "job": function "public.f" is ambiguous: the same call may mean public\.f\('
     with pytest.raises(psycopg.Error, match=words) as caught:
         register(engine, "public.f")
     assert caught.value.diag.message_hint == "Rename or drop one of them."
@@ -173,7 +173,7 @@ def test_an_update_is_checked_too(functions: Engine) -> None:
 
 
 def test_a_change_is_called_out(functions: Engine, other: Engine) -> None:
-    other.conn.execute("LISTEN rota")
+    listen_to_all(other.conn)
     functions.job("in_python")
     register(functions, "public.good")
     functions.conn.execute("UPDATE rota.jobs SET timeout_seconds = 5 WHERE name = 'job'")
@@ -320,6 +320,47 @@ def test_rows_that_somebody_holds_wait(tokens: Engine, other: Engine) -> None:
         other.conn.execute("SELECT FROM public.tokens WHERE id = 7 FOR UPDATE")
         assert clean(tokens, RULE)["details"]["rules"][0]["removed"] == 6
     assert left(tokens) == [0, 1, 2, 7]
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition", "removed"),
+    [
+        ("char(3)", {"op": "=", "value": "old"}, 1),
+        ("varchar(3)", {"op": "<>", "value": "older"}, 2),
+        ("mood", {"op": "=", "value": "old"}, 1),
+        ("mood", {"op": "in", "value": ["old", "new"]}, 2),
+        ("word", {"op": "=", "value": "old"}, 1),
+        ("word", {"op": "in", "value": ["old"]}, 1),
+        ("name", {"op": ">", "value": "new"}, 1),
+        ("loose", {"op": "=", "value": "OLD"}, 1),
+        ("loose", {"op": "<>", "value": "OLD"}, 1),
+        ("text[]", {"op": "=", "value": "{old}"}, 1),
+    ],
+)
+def test_conditions_compare_as_the_type_does(
+    engine: Engine, kind: str, condition: dict[str, Any], removed: int
+) -> None:
+    """A domain without its checks, an extension's type by its own operators."""
+    engine.conn.execute("CREATE TYPE mood AS ENUM ('old', 'new')")
+    engine.conn.execute("CREATE DOMAIN word AS varchar(10) CHECK (VALUE <> 'zzz')")
+    if kind == "loose":
+        try:
+            engine.conn.execute("CREATE EXTENSION citext")
+        except psycopg.Error:
+            pytest.skip("the server has no extension citext")
+        kind = "citext"
+    engine.conn.execute(f"CREATE TABLE kinds (at timestamptz, a {kind})".encode())
+    values = ["{old}", "{new}"] if kind == "text[]" else ["old", "new"]
+    for value in values:
+        engine.rows(f"INSERT INTO kinds VALUES (now() - interval '1 day', %s::{kind})", value)
+    rule = {
+        "table": "kinds",
+        "column": "at",
+        "older_than": 60,
+        "where": {"column": "a"} | condition,
+    }
+    found = engine.one("SELECT rota.cleanup(%s)", json.dumps({"rules": [rule]}))
+    assert found["details"]["rules"][0]["removed"] == removed
 
 
 def test_partitioned_tables(engine: Engine) -> None:

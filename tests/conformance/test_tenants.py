@@ -176,7 +176,7 @@ def test_wrong_states(engine: Engine) -> None:
 
 def test_suspects_of_a_paused_tenant_wait_too(engine: Engine) -> None:
     run = engine.enqueue(tenant="acme")
-    engine.rows("UPDATE rota.open_runs SET held_by = 'suspect', is_suspect = true")
+    engine.rows("UPDATE rota.open_runs SET held_by = 'suspect', suspicion = 2")
     engine.rows("SELECT rota.pause_tenant('acme')")
     worker = engine.worker()
     assert (engine.claim_suspect(worker), held(engine)) == ([], [run])
@@ -308,7 +308,7 @@ def test_an_isolated_run_of_a_paused_tenant_does_not_start(engine: Engine) -> No
     assert engine.claim_suspect(worker) == []
     other = engine.enqueue(tenant="blue")
     engine.conn.execute(
-        "UPDATE rota.open_runs SET held_by = 'suspect', is_suspect = true WHERE id = %s", [other]
+        "UPDATE rota.open_runs SET held_by = 'suspect', suspicion = 2 WHERE id = %s", [other]
     )
     (claim,) = engine.claim_suspect(worker)
     assert claim["id"] == other, "it stands in nobody's way"

@@ -118,10 +118,9 @@ async def test_one_locked_row_does_not_hold_up_the_others(
     accepted, _ = await feed.exchange(ends, None)
     assert not accepted
     assert [engine.state(run) for run in runs] == ["succeeded", "running", "succeeded"]
-    assert await feed.still_owned(runs) == {runs[1]}
+    assert (feed.refused, await feed.keep(ends)) == (1, 1)
     locker.rollback()
-    accepted, _ = await feed.exchange(ends.only({runs[1]}), None)
-    assert accepted
+    assert engine.one("SELECT rota.settle_kept_ends(10)") == 0
     assert engine.run(runs[1])["result"] == {"a": 1}
     await feed.close()
     await database.close()
@@ -157,3 +156,27 @@ def test_an_ended_run_is_found_without_probing_every_partition(engine: Engine) -
     assert engine.one("SELECT count(*) FROM rota.id_marks") == 1
     engine.one("SELECT rota.mark_id()")
     assert engine.one("SELECT count(*) FROM rota.id_marks") == 1
+
+
+def test_every_writer_of_history_works_after_weeks_without_a_worker(engine: Engine) -> None:
+    """Nobody has made partitions for today: the clock stands where no upkeep has come."""
+    engine.job("bound", events=["order.made"])
+    engine.conn.execute(
+        "INSERT INTO rota.schedules (name, job, init) VALUES ('warm', 'work', 'start'),"
+        " ('off', 'work', 'start');"
+        " UPDATE rota.schedules SET is_enabled = false WHERE name = 'off'"
+    )
+    waiting = engine.enqueue()
+    engine.one("SELECT rota.set_clock(rota.now() + interval '60 days')")
+    worker = engine.worker("work", "bound")
+    engine.one("SELECT rota.start_worker(%s, 'shop', 'b', true, NULL)", worker)
+    started = engine.rows("SELECT * FROM rota.run_inits(%s, NULL)", worker)
+    assert [row["schedule"] for row in started] == ["warm"]
+    made = engine.rows("SELECT schedule, decision FROM rota.ledger ORDER BY 1")
+    assert [tuple(row.values()) for row in made] == [("off", "skipped"), ("warm", "ran")]
+    engine.one("SELECT rota.cancel_run(%s)", waiting)
+    engine.one("SELECT rota.emit('order.made')")
+    assert engine.one("SELECT count(*) FROM rota.events") == 1
+    assert engine.state(waiting) == "cancelled"
+    engine.one("SELECT rota.retry_run(%s)", waiting)
+    assert engine.state(waiting) == "queued"

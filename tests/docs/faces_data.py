@@ -46,6 +46,7 @@ SQL = (DOCS / "sql.md").read_text(encoding="utf-8")
 
 # What the command line calls them.
 _FLAGS = {
+    "function": "sql",
     "tags": "tag", "timeout": "attempt-timeout", "run_tags": "run-tag", "jobs": "job",
     "period_seconds": "per",
 }  # fmt: skip

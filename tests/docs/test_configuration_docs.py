@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from rota.config import describe
-from rota.config.hooks import Hook
+from rota.config.hooks import Webhook
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
@@ -36,4 +36,4 @@ def test_every_entry_tells_the_truth() -> None:
 
 def test_every_key_of_a_webhook_has_an_entry_and_every_entry_is_one() -> None:
     told = re.findall(r"^\| \*\*`(\w+)`\*\* \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert told == [one.name for one in fields(Hook) if one.name != "name"]
+    assert told == [one.name for one in fields(Webhook) if one.name != "name"]

@@ -54,6 +54,7 @@ async def stored(app: rota.App) -> dict[str, Any]:
 
 # Told by other fields, or part of none.
 _JOB_ONLY = {"retry_on", "give_up_on", "payload", "schedules", "limits"}
+_JOB_ONLY |= {"upgrade", "on_failure", "aliases"}
 
 
 async def test_of_jobs(stored: dict[str, Any]) -> None:

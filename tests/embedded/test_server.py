@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import sys
 import threading
 from pathlib import Path
 
@@ -51,7 +52,24 @@ def test_settings(running: EmbeddedPostgres, setting: str, value: str) -> None:
 
 def test_the_role_has_another_name_than_the_schema(running: EmbeddedPostgres) -> None:
     query = "SELECT current_database() || ' ' || current_user"
-    assert ask(running.url, query) == "rota postgres"
+    assert ask(running.url, query) == "rota rota_app"
+    assert ask(running.superuser_url, query) == "rota postgres"
+
+
+def test_the_application_is_no_superuser(running: EmbeddedPostgres) -> None:
+    """Whoever can make it run SQL cannot write files, run programs or become another role."""
+    with psycopg.connect(running.url, autocommit=True) as conn:
+        for attempt in (
+            "SELECT lo_export(lo_from_bytea(0, 'x'), '/tmp/rota-embedded-test')",
+            "COPY (SELECT 1) TO PROGRAM 'true'",
+            "COPY (SELECT 1) TO '/tmp/rota-embedded-test'",
+            "SELECT pg_read_file('/etc/passwd')",
+            "SET ROLE postgres",
+            "CREATE ROLE another SUPERUSER",
+            "ALTER SYSTEM SET archive_command = 'true'",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                conn.execute(attempt)
 
 
 async def test_url_serves_asyncpg_too(running: EmbeddedPostgres) -> None:
@@ -68,13 +86,26 @@ def test_a_password_is_needed(running: EmbeddedPostgres) -> None:
     with pytest.raises(psycopg.OperationalError, match="password"):
         psycopg.connect(running.url.replace(password, "wrong"))
     methods = "SELECT string_agg(DISTINCT auth_method, ',') FROM pg_hba_file_rules"
-    assert ask(running.url, methods) == "scram-sha-256"
+    assert ask(running.superuser_url, methods) == "scram-sha-256"
 
 
 def test_files_are_closed_to_others(running: EmbeddedPostgres) -> None:
     assert mode(running.home / "password") == 0o600
+    assert mode(running.home / "superuser-password") == 0o600
     assert mode(running.home) == 0o700
     assert mode(socket_dir(running.home)) == 0o700
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_environment_of_the_application_stays_with_it(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SECRET_AWS", "ROTA_SERVER_TOKEN", "PGPASSWORD"):
+        monkeypatch.setenv(name, "hunter2hunter2hunter2")
+    with EmbeddedPostgres(data, durable=False) as server:
+        environment = Path(f"/proc/{server_pid(server.home)}/environ").read_bytes()
+    assert b"hunter2" not in environment
+    assert b"PATH=" in environment
 
 
 def test_data_survives_a_restart(data: Path) -> None:

@@ -33,7 +33,7 @@ def one(conn: Conn, query: str) -> Any:
 @pytest.mark.slow
 def test_a_history_is_made_once_and_agrees_with_itself(database_url: str, conn: Conn) -> None:
     said = prepare(database_url)
-    assert said.splitlines()[0] == "dashboard: http://127.0.0.1:7899, in a few seconds"
+    assert said.splitlines()[0] == "dashboard: http://127.0.0.1:7899 (in a few seconds)"
     ended = one(conn, "SELECT count(*) FROM rota.ended_runs")
     assert ended > 5000
 
@@ -54,8 +54,8 @@ def test_a_history_is_made_once_and_agrees_with_itself(database_url: str, conn: 
     assert one(conn, strays) == 0
     assert one(conn, "SELECT min(level) || max(level) FROM rota.logs") == "criticalwarning"
     assert one(conn, "SELECT count(DISTINCT tenant) FROM rota.ended_runs WHERE tenant <> ''") == 2
-    remembered = """SELECT run_count > 100 AND last_run_at IS NOT NULL FROM rota.schedules
-        WHERE name = 'price-list'"""
+    remembered = """SELECT run_count > 100 AND last_run_at IS NOT NULL FROM rota.schedule_state
+        WHERE schedule_id = (SELECT id FROM rota.schedules WHERE name = 'price-list')"""
     assert one(conn, remembered) is True
     assert one(conn, "SELECT bool_or(is_paused) FROM rota.queues") is True
 

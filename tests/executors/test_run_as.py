@@ -53,6 +53,7 @@ class Wall:
     def __init__(self, admin: psycopg.Connection[Any], worker_role: str) -> None:
         self.admin = Engine(admin)
         self.worker_role = worker_role
+        self.friends: list[str] = []
         self.role = f"clerk_{self.admin.one('SELECT current_database()')}"
         admin.execute(f"CREATE ROLE {self.role}".encode())
         admin.execute("SELECT rota.allow_run_as(%s, %s)", [self.role, worker_role])
@@ -107,8 +108,9 @@ def wall(server_kind: str, request: pytest.FixtureRequest, database_url: str) ->
     with admin:
         wall = Wall(admin, str(found["user"]))
         yield wall
-        for statement in ("DROP OWNED BY {} CASCADE", "DROP ROLE {}"):
-            admin.execute(statement.format(wall.role).encode())
+        for role in (wall.role, *wall.friends):
+            for statement in ("DROP OWNED BY {} CASCADE", "DROP ROLE {}"):
+                admin.execute(statement.format(role).encode())
 
 
 Run = Callable[[], Any]
@@ -250,10 +252,11 @@ REFUSED = {
         "42501",
     ),
     "another caller": (
-        "CREATE OR REPLACE FUNCTION rota.{role}(function regprocedure, payload jsonb)"
-        " RETURNS jsonb LANGUAGE sql AS $$SELECT '1'::jsonb$$",
+        "CREATE OR REPLACE FUNCTION rota.{role}(function regprocedure, payload jsonb, nonce text,"
+        " OUT answer jsonb, OUT proof text) LANGUAGE sql AS $$SELECT '1'::jsonb, nonce$$",
         "42501",
     ),
+    "another name": ("ALTER FUNCTION rota.{role} RENAME TO mine", "42501"),
     "replication role": ("SET session_replication_role = replica", "42501"),
     "the worker's tables": ("DELETE FROM rota.open_runs", "42501"),
 }
@@ -270,33 +273,108 @@ async def test_what_is_refused(wall: Wall, run: Run, trick: str) -> None:
     assert code in attempt["error_type"]
 
 
-OPENED = {
-    "invoker": "SECURITY INVOKER",
-    "invoker with the role": "SECURITY INVOKER SET role = {role}",
-    "invoker with a path": "SECURITY INVOKER SET search_path = tricks, pg_catalog",
-    "all of it": "SECURITY INVOKER SET role = {role} SET search_path = tricks, pg_catalog",
-}
+_FAKE = """
+CREATE OR REPLACE FUNCTION {caller}(function regprocedure, payload jsonb, nonce text,
+    OUT answer jsonb, OUT proof text) LANGUAGE plpgsql SECURITY DEFINER AS
+$$ BEGIN answer := '{{"success": true}}'; proof := nonce; END $$
+"""
+# What its owner may do to a function, and with CREATE on the schema, or a friend, do besides.
+ALTERED = {
+    "invoker": "ALTER FUNCTION {caller} SECURITY INVOKER",
+    "invoker with the role": "ALTER FUNCTION {caller} SECURITY INVOKER SET role = {role}",
+    "invoker with a path":
+        "ALTER FUNCTION {caller} SECURITY INVOKER SET search_path = tricks, pg_catalog",
+    "all of it": "ALTER FUNCTION {caller} SECURITY INVOKER SET role = {role}"
+        " SET search_path = tricks, pg_catalog",
+    "strict": "ALTER FUNCTION {caller} STRICT",
+    "immutable": "ALTER FUNCTION {caller} IMMUTABLE",
+    "stable": "ALTER FUNCTION {caller} STABLE",
+    "parallel": "ALTER FUNCTION {caller} PARALLEL SAFE",
+    "a setting": "ALTER FUNCTION {caller} SET search_path = tricks, pg_catalog",
+    "another schema": "ALTER FUNCTION {caller} SET SCHEMA tricks",
+    "another name": "ALTER FUNCTION {caller} RENAME TO mine",
+    "dropped": "DROP FUNCTION {caller}",
+    "another owner": "ALTER FUNCTION {caller} OWNER TO {friend}",
+    "another body": _FAKE,
+    "another function": "ALTER FUNCTION {caller} RENAME TO mine;" + _FAKE,
+}  # fmt: skip
+_SHADOWS = """
+CREATE FUNCTION tricks.other(name, name) RETURNS boolean LANGUAGE plpgsql AS
+$$BEGIN PERFORM tricks.spy('<>'); RETURN false; END$$;
+CREATE OPERATOR tricks.<> (LEFTARG = name, RIGHTARG = name, FUNCTION = tricks.other);
+CREATE DOMAIN tricks.text AS pg_catalog.text CHECK (tricks.spy('domain') IS NOT NULL);
+CREATE DOMAIN tricks.jsonb AS pg_catalog.jsonb CHECK (tricks.spy('domain') IS NOT NULL)
+"""
 
 
-@pytest.mark.parametrize("trick", OPENED)
-async def test_a_caller_that_its_owner_opened_is_refused(wall: Wall, run: Run, trick: str) -> None:
-    wall.admin.conn.execute(f"GRANT USAGE ON SCHEMA rota TO {wall.role}".encode())
-    wall.own(
-        """
-        CREATE FUNCTION tricks.other(name, name) RETURNS boolean LANGUAGE plpgsql AS
-        $$BEGIN PERFORM tricks.spy('<>'); RETURN false; END$$;
-        CREATE OPERATOR tricks.<> (LEFTARG = name, RIGHTARG = name, FUNCTION = tricks.other);
-        CREATE DOMAIN tricks.text AS pg_catalog.text CHECK (tricks.spy('domain') IS NOT NULL);
-        CREATE DOMAIN tricks.jsonb AS pg_catalog.jsonb CHECK (tricks.spy('domain') IS NOT NULL)
-        """
-    )
-    wall.execute(SPY)
-    wall.own(
-        f"ALTER FUNCTION rota.run_as_{wall.role}(regprocedure, pg_catalog.jsonb) "
-        + OPENED[trick].format(role=wall.role)
-    )
+def altered(wall: Wall, trick: str) -> str:
+    """The statement, for a role that may do all of them: it creates in the schema too."""
+    friend = f"friend_of_{wall.role}"
+    wall.friends.append(friend)
+    for statement in (
+        f"CREATE ROLE {friend}",
+        f"GRANT {friend} TO {wall.role}",
+        f"GRANT USAGE, CREATE ON SCHEMA rota TO {wall.role}, {friend}",
+    ):
+        wall.admin.conn.execute(statement.encode())
+    return ALTERED[trick].format(caller=f"rota.run_as_{wall.role}", role=wall.role, friend=friend)
+
+
+@pytest.mark.parametrize("trick", ALTERED)
+async def test_a_caller_that_was_changed_is_refused(wall: Wall, run: Run, trick: str) -> None:
+    wall.own(_SHADOWS)
+    wall.constraint(AGAIN["deferred again"])
+    wall.execute(SPY, "INSERT INTO tricks.chain VALUES (1)")
+    wall.own(altered(wall, trick))
     ended = await run()
     assert (ended.state, wall.caught()) == ("failed", set())
+
+
+@pytest.mark.parametrize("trick", ALTERED)
+async def test_a_caller_that_the_job_itself_changes_is_refused(
+    wall: Wall, run: Run, trick: str
+) -> None:
+    """What is deferred after the change would run at the commit, as the worker."""
+    wall.own(_SHADOWS)
+    wall.constraint(AGAIN["deferred again"])
+    statement = altered(wall, trick).replace("RENAME TO mine;", "RENAME TO mine; ")
+    wall.execute(*statement.split("; "), "INSERT INTO tricks.chain VALUES (3)")
+    ended = await run()
+    assert (ended.state, wall.caught()) == ("failed", set())
+
+
+async def test_a_change_that_is_taken_back_is_noticed(wall: Wall, run: Run) -> None:
+    caller = f"rota.run_as_{wall.role}"
+    wall.admin.conn.execute(f"GRANT USAGE ON SCHEMA rota TO {wall.role}".encode())
+    wall.execute(f"ALTER FUNCTION {caller} STRICT", f"ALTER FUNCTION {caller} CALLED ON NULL INPUT")
+    ended = await run()
+    assert ended.state == "failed"
+    (attempt,) = wall.admin.attempts(ended.id)
+    assert "was changed while the job ran" in attempt["error"]
+
+
+def test_nobody_else_may_act_as_the_role(wall: Wall) -> None:
+    """Default privileges, as `rota grant` sets them, are not for this function."""
+    other = f"other_{wall.role}"
+    wall.friends.append(other)
+    conn = wall.admin.conn
+    (owner,) = wall.admin.rows(
+        "SELECT pg_get_userbyid(relowner) AS name FROM pg_class WHERE oid = 'rota.jobs'::regclass"
+    )
+    conn.execute(f"CREATE ROLE {other}".encode())
+    conn.execute(f"DROP FUNCTION rota.run_as_{wall.role}".encode())
+    conn.execute(f"GRANT {wall.role} TO {owner['name']}".encode())
+    with conn.transaction():
+        conn.execute(f"SET LOCAL ROLE {owner['name']}".encode())
+        conn.execute("SELECT rota.grant_worker(%s)", [other])
+        conn.execute("SELECT rota.allow_run_as(%s, %s)", [wall.role, wall.worker_role])
+    conn.execute("SELECT rota.grant_worker(%s)", [other])
+    caller = f"rota.run_as_{wall.role}(regprocedure, jsonb, text)"
+    may = "SELECT has_function_privilege(%s, %s, 'EXECUTE')"
+    assert wall.admin.one(may, other, caller) is False
+    assert wall.admin.one(may, wall.role, caller) is True
+    assert wall.admin.one(may, wall.worker_role, caller) is True
+    conn.execute(f"DROP OWNED BY {other}".encode())
 
 
 async def test_locks_end_with_the_session(wall: Wall, run: Run) -> None:

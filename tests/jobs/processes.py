@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
 
 import rota
-from rota.jobs.sync import whole
+from rota.jobs.sync import put_others, whole
 from tests.conftest import load_config
 
 
 class Code:
     """One state of an application's code: `Code(url, send={"priority": 1})`."""
 
-    def __init__(self, url: str, *, name: str = "shop", **jobs: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str = "shop",
+        declare: Callable[[rota.App], object] = lambda app: None,
+        release: str | None = None,
+        **jobs: dict[str, Any],
+    ) -> None:
         self.conn = psycopg.connect(url, autocommit=True, row_factory=dict_row)
-        self.app = rota.App(name=name, config=load_config(url, {}))
+        self.app = rota.App(name=name, config=load_config(url, {"release": release}))
+        declare(self.app)
         for job, arguments in jobs.items():
             self._declare(job, arguments)
 
@@ -39,22 +49,24 @@ class Code:
                 self.app.registry.names(),
             )
         )
-        params = {
-            **whole(self.app.registry, self.app.config, worker=worker),
-            "is_new": is_new,
-            "release": None,
-        }
-        get = self.app.database.statements.get
-        self.conn.execute(get("workers/start"), params)
-        self.conn.execute(get("jobs/register"), params)
+        params = {**self._whole(worker), "is_new": is_new}
+        self.conn.execute(self.app.database.statements.get("workers/start"), params)
+        self._register(worker)
         return worker
+
+    def _whole(self, worker: int | None = None) -> dict[str, Any]:
+        return dict(whole(self.app.registry, self.app.config, worker=worker))
+
+    def _register(self, worker: int | None = None) -> None:
+        told = self._whole(worker)
+        self.conn.execute(self.app.database.statements.get("jobs/register"), told)
+        self.app.database.run_sync(put_others(self.app.registry, told["build"]))
 
     def look(self, worker: int) -> bool:
         """What a worker does every few seconds; whether it registered again."""
         if not self._one("SELECT rota.must_sync(%s)", worker):
             return False
-        params = whole(self.app.registry, self.app.config, worker=worker)
-        self.conn.execute(self.app.database.statements.get("jobs/register"), params)
+        self._register(worker)
         return True
 
     def end(self, worker: int, *, state: str = "gone", ago: str = "1 hour") -> None:
@@ -68,14 +80,16 @@ class Code:
     def sync(self) -> None:
         """`rota jobs sync`, where no worker runs."""
         self.open()
-        params = whole(self.app.registry, self.app.config)
-        self.conn.execute(self.app.database.statements.get("jobs/register"), params)
+        self._register()
 
     def job(self, name: str) -> dict[str, Any]:
         return self.rows("SELECT * FROM rota.jobs WHERE name = %s", name)[0]
 
     def schedule(self, name: str) -> dict[str, Any]:
-        return self.rows("SELECT * FROM rota.schedules WHERE name = %s", name)[0]
+        return self.rows(
+            "SELECT s.*, t.* FROM rota.schedules s JOIN rota.schedule_state t"
+            " ON t.schedule_id = s.id WHERE s.name = %s", name,
+        )[0]  # fmt: skip
 
     def is_deleted(self, name: str) -> bool:
         return self.job(name)["deleted_from_code_at"] is not None

@@ -356,3 +356,15 @@ def test_nor_do_a_decorator_and_app_schedule(app: rota.App) -> None:
         async def second() -> None: ...
 
     assert len(line_of(caught.value)) == 2
+
+
+def test_a_schedule_of_no_job_names_itself_and_its_line(make_app: Any) -> None:
+    """Whoever opens the database may be enqueueing something else."""
+    app: rota.App = make_app()
+    declare(app)
+    app.schedule("digest", "sned", every=60)
+    with pytest.raises(
+        rota.UnknownJob, match=r'schedule "digest" at .*test_app_schedule.py:\d+'
+    ) as caught:
+        app.database.open_sync()
+    assert caught.value.hint == "did you mean send?"

@@ -118,6 +118,8 @@ def test_a_bad_argument_names_the_function_and_the_option(arguments: Any, proble
         ("run_at", "a decorator takes delay"),
         ("on_conflict", r"job\.options\(on_conflict=…\)"),
         ("max_attemps", r"did you mean max_attempts\?"),
+        ("cron", r"schedules=\[rota\.cron\("),
+        ("every", r"schedules=\[rota\.every\("),
     ],
 )
 @pytest.mark.parametrize("value", [None, 5])

@@ -211,7 +211,9 @@ async def test_a_run_due_soon_calls_the_waiting_worker(
     )
     call = welcome.options(delay=5).call(1)
     async with await psycopg.AsyncConnection.connect(setting.url, autocommit=True) as conn:
-        await conn.execute("LISTEN rota")
+        row = await (await conn.execute("SELECT channel FROM rota.settings")).fetchone()
+        assert row is not None
+        await conn.execute(f"LISTEN {row[0]}".encode())
         send = setting.enqueuer.send_many([call]) if is_bulk else setting.enqueuer.send(call)
         await send
         async for notice in conn.notifies(timeout=60, stop_after=1):

@@ -16,8 +16,9 @@ MANY = 10_000
 
 def stored(conn: psycopg.Connection[Any]) -> list[Any]:
     return conn.execute(
-        "SELECT count(*), count(DISTINCT tenant), count(next_run_at), max(version)"
-        " FROM rota.schedules WHERE name = 'sync'"
+        "SELECT count(*), count(DISTINCT tenant), count(t.next_run_at), max(version)"
+        " FROM rota.schedules s JOIN rota.schedule_state t ON t.schedule_id = s.id"
+        " WHERE name = 'sync'"
     ).fetchall()
 
 

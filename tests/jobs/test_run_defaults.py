@@ -188,10 +188,10 @@ async def test_an_event_carries_metadata(app: rota.App) -> None:
 async def test_a_whole_application_is_forced(app: rota.App) -> None:
     await app.jobs.update("plain", priority=1)
     await app.jobs.update("strict", priority=1)
-    assert await app.jobs.sync_definitions() == []
-    assert await app.jobs.sync_definitions(force=["plain"]) == ["plain"]
+    assert (await app.jobs.sync_definitions()).written == []
+    assert (await app.jobs.sync_definitions(force=["plain"])).written == ["plain"]
     assert (await app.jobs.get("strict")).priority == 1
-    assert set(await app.jobs.sync_definitions(force=True)) == {"bill", "plain", "strict"}
+    assert set((await app.jobs.sync_definitions(force=True)).written) == {"bill", "plain", "strict"}
     assert (await app.jobs.get("strict")).priority == 5
     with pytest.raises(rota.JobError, match="force must be True or a list of job names"):
         await app.jobs.sync_definitions(force="plain")

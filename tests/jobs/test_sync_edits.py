@@ -101,10 +101,11 @@ def test_sync_applies_the_plan_and_force_overwrites(code: MakeCode) -> None:
     old.app.jobs.by("ada").sync.update("a", priority=8)
     new = code(a={"priority": 4, "queue": "y"})
     jobs = old.app.jobs.by("bob").of(new.app.registry, new.app.config).sync
-    assert sorted(jobs.sync_definitions()) == ["a", "gone"]
+    synced = jobs.sync_definitions()
+    assert (synced.written, synced.deleted) == (["a"], ["gone"])
     assert [(it.name, it.change) for it in jobs.plan()] == [("a", "kept")]
     assert old.is_deleted("gone")
-    assert jobs.sync_definitions(force=["a"]) == ["a"]
+    assert jobs.sync_definitions(force=["a"]).written == ["a"]
     assert jobs.plan() == []
     assert old.job("a")["priority"] == 4
     last = old.rows("SELECT actor, action, after FROM rota.audit ORDER BY id DESC LIMIT 1")

@@ -49,6 +49,7 @@ IN_SQL = (
 IN_CODE = (
     "enqueue_sync()", "give one of them another name: ", "use force=True", "write (",
     "pass a payload, or give the job a default: @app.job", "pass the key to rota.debounce",
+    "declare the job with @app.job", "set TEST_RUNNER = ",
 )  # fmt: skip
 # Keys of JSON, which are the same everywhere.
 IN_JSON = (

@@ -36,7 +36,7 @@ def fill(conn: psycopg.Connection[Any]) -> None:
     # Indexes of the history are made after it is filled: a minute less.
     indexes = conn.execute(
         "SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index"
-        " WHERE indrelid = 'rota.ended_runs'::regclass"
+        " WHERE indrelid = 'rota.ended_runs'::regclass AND NOT indisprimary"
     ).fetchall()
     for name, _ in indexes:
         conn.execute(f"DROP INDEX {name}".encode())

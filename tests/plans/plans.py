@@ -61,7 +61,15 @@ class Watch:
 
 
 def _index(node: Node) -> str:
-    names = [inner["Index Name"] for inner in _walk(node) if "Index Name" in inner]
+    """What its rows are found with: of its own, or of the bitmap below. Subqueries of a row are
+    scans of other relations."""
+    below = [one for one in node.get("Plans", []) if one["Parent Relationship"] == "Outer"]
+    names = [
+        inner["Index Name"]
+        for start in ({**node, "Plans": []}, *below)
+        for inner in _walk(start)
+        if "Index Name" in inner
+    ]
     return str(names[0] if names else node["Node Type"])
 
 

@@ -38,7 +38,7 @@ def held(server: Server) -> Iterator[psycopg.Connection[Any]]:
         for name, key in (("one", None), ("many", "{k}")):
             rule = {"jobs": ["limited"], "cap": 0, "key": key}
             engine.one("SELECT rota.set_limit(%s, %s)", name, json.dumps(rule))
-        conn.execute("UPDATE rota.limits SET adopted_id = NULL")
+        conn.execute("UPDATE rota.limits SET adopted_id = NULL, adopt_at = NULL")
         conn.execute(HELD)
         conn.execute(FULL)
         conn.execute("SELECT setval('rota.run_ids', 9000000)")

@@ -49,7 +49,7 @@ def long(server: Server) -> Iterator[Conn]:
         conn.execute(OPEN, [MANY + 5000])
         conn.execute("SELECT rota.count_depths(0)")
         # Counted lately, for as long as the test takes.
-        conn.execute("UPDATE rota.depth_marks SET took_ms = 1e9")
+        conn.execute("UPDATE rota.count_marks SET took_ms = 1e9")
         conn.execute("ANALYZE rota.rollup_minutes, rota.rollup_spans")
         yield conn
 

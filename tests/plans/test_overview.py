@@ -34,9 +34,9 @@ def working(large: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]
     claims = engine.claim(worker := engine.worker(), 3, ["mail"])
     engine.count_depths()
     # Else it is time to count again after so many times what the counting took.
-    large.execute("UPDATE rota.depth_marks SET took_ms = 1000000000")
+    large.execute("UPDATE rota.count_marks SET took_ms = 1000000000")
     yield large
-    large.execute("UPDATE rota.depth_marks SET took_ms = 0")
+    large.execute("UPDATE rota.count_marks SET took_ms = 0")
     engine.succeed(worker, *claims)
 
 

@@ -26,9 +26,12 @@ pytestmark = [pytest.mark.plans, pytest.mark.slow]
 
 MANY = 10_000
 SCHEDULES = """
-INSERT INTO rota.schedules (name, job, interval_seconds, next_run_at, anchor_at, cursor_at)
-SELECT 's' || i, 'work', 3600, rota.now() + interval '1 day', rota.now(), rota.now()
-FROM generate_series(1, 10000) i
+WITH made AS (
+    INSERT INTO rota.schedules (name, job, interval_seconds, anchor_at)
+    SELECT 's' || i, 'work', 3600, rota.now() FROM generate_series(1, 10000) i RETURNING id
+)
+INSERT INTO rota.schedule_state (schedule_id, next_run_at, cursor_at, is_stopped, is_spread)
+SELECT id, rota.now() + interval '1 day', rota.now(), false, true FROM made
 """
 GROUPS = """
 INSERT INTO rota.error_groups (id, error_type, error, is_system, first_seen_at, last_seen_at,

@@ -31,7 +31,7 @@ def capped(server: Server) -> Iterator[psycopg.Connection[Any]]:
         engine = Engine(conn)
         engine.job("work")
         conn.execute("""SELECT rota.set_queue('mail', '{"max_waiting": 1000}')""")
-        conn.execute("UPDATE rota.queue_caps SET adopted_id = NULL")
+        conn.execute("UPDATE rota.queue_caps SET adopted_id = NULL, adopt_at = NULL")
         conn.execute(WAITING)
         conn.execute("SELECT setval('rota.run_ids', 9000000)")
         yield conn

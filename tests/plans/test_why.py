@@ -35,9 +35,9 @@ def asked(large: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
     engine._insert("schedules", {"name": "nightly", "job": "work", "cron": "0 3 * * *"})
     claims = engine.claim(worker := engine.worker(), 10, ["default"])
     engine.count_depths()
-    large.execute("UPDATE rota.depth_marks SET took_ms = 1000000000")
+    large.execute("UPDATE rota.count_marks SET took_ms = 1000000000")
     yield large
-    large.execute("UPDATE rota.depth_marks SET took_ms = 0")
+    large.execute("UPDATE rota.count_marks SET took_ms = 0")
     engine.succeed(worker, *claims)
     large.execute("DELETE FROM rota.schedules WHERE name = 'nightly'")
     large.execute("UPDATE rota.workers SET state = 'gone', ended_at = now(), is_waiting = false")

@@ -6,6 +6,8 @@ import os
 import signal
 import time
 
+from pydantic import BaseModel, field_validator
+
 import rota
 
 
@@ -40,3 +42,25 @@ def snooze_once(ctx: rota.Context) -> str:
 def last_for_ever() -> None:
     while True:
         time.sleep(0.05)
+
+
+def first(n: int) -> str:
+    return f"first {n}"
+
+
+def with_required(n: int, mode: str) -> str:
+    return f"required {n} {mode}"
+
+
+class Mood(BaseModel):
+    good: bool
+
+    @field_validator("good")
+    @classmethod
+    def is_good(cls, value: bool) -> bool:
+        if not value:
+            raise ValueError("not today")
+        return value
+
+
+def moody(mood: Mood) -> None: ...

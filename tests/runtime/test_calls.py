@@ -17,7 +17,7 @@ import rota
 from rota.runtime.claiming import waiting
 from rota.testing import eventually, eventually_sync
 from tests.conftest import MakeApp, load_config
-from tests.engine import Engine
+from tests.engine import Engine, listen_to_all
 from tests.proxy import Proxy
 from tests.workers import WorkerProcess
 
@@ -40,7 +40,7 @@ class Fleet:
     def __init__(self, engine: Engine, hearing: psycopg.Connection[Any]) -> None:
         self._engine = engine
         self._hearing = hearing
-        hearing.execute("LISTEN rota")
+        self.common = listen_to_all(hearing)
 
     def add(self, channel: str | None, **columns: Any) -> int:
         values: dict[str, Any] = {
@@ -61,7 +61,7 @@ class Fleet:
 
     def heard(self, statement: str, *params: Any) -> list[tuple[str, str]]:
         self._engine.one(statement, *params)
-        self._engine.one("SELECT pg_notify('rota', 'end')")
+        self._engine.one("SELECT rota.call_workers('end')")
         found = []
         for call in self._hearing.notifies(timeout=20):
             if call.payload == "end":
@@ -118,7 +118,7 @@ def test_nobody_is_called_where_one_polls(fleet: Fleet) -> None:
 
 def test_an_older_release_is_called_where_it_listens(fleet: Fleet) -> None:
     fleet.add(None)
-    assert fleet.heard(WAKE) == [("rota", "queue default")]
+    assert fleet.heard(WAKE) == [(fleet.common, "queue default")]
 
 
 def test_who_does_not_answer_is_passed_over(fleet: Fleet, engine: Engine) -> None:

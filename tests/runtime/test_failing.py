@@ -89,6 +89,9 @@ def test_a_worker_that_cannot_do_its_own_work_ends_the_process(
     for function in functions.split():
         (take_away if how == "fails" else stand_still)(conn, function)
     engine.enqueue("add", {"a": 1, "b": 2})
+    # The end that it could not write is kept for others: the new identity needs one of its own.
+    eventually_sync(lambda: worker.id > first, timeout=60)
+    engine.enqueue("add", {"a": 1, "b": 2})
     assert worker.wait(120) == 70
     assert "the worker is failing: registering again" in worker.output
     assert worker.output.count("registering again did not help: stopping") == 1
@@ -192,8 +195,10 @@ STANDING_FUNCTIONS = {
     "log indexes": "next_log_index",
     "definitions": "must_sync",
     "isolation": "claim_suspect",
+    "kept ends": "settle_kept_ends",
+    "scheduler": "hold_due",
 }
-STANDING_TABLES = {"logs": "logs", "scheduler": "schedules"}
+STANDING_TABLES = {"logs": "logs"}
 STANDING_HERE: dict[str, type[Loop]] = {
     "drain": DrainLoop,
     "sql jobs": SqlJobs,
@@ -290,6 +295,7 @@ FAILING_STATEMENTS = {
     "drain": "workers/orders",
     "sql jobs": "jobs/sql_jobs",
     "bulk actions": "bulk/take",
+    "kept ends": "runs/settle_kept_ends",
 }
 FAILING_FUNCTIONS = {
     "promoter": "promote_runs",

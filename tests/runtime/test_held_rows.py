@@ -68,10 +68,10 @@ async def test_sweeping_passes_over_what_is_held(
     engine.rows("UPDATE rota.cancel_requests SET attempt = 0")
     holder.execute("SELECT FROM rota.open_runs WHERE id = %s FOR UPDATE", [held])
     await app.database.open()
-    await Upkeep(app.database, unknown_job_seconds=60).run_once()
+    await Upkeep(app.database, unknown_job_seconds=60, refused_payload_seconds=60).run_once()
     assert (engine.state(free), engine.state(held)) == ("cancelled", "queued")
     holder.rollback()
-    await Upkeep(app.database, unknown_job_seconds=60).run_once()
+    await Upkeep(app.database, unknown_job_seconds=60, refused_payload_seconds=60).run_once()
     assert engine.state(held) == "cancelled"
 
 
@@ -83,12 +83,12 @@ async def test_one_duty_that_fails_keeps_no_other_from_being_done(
     engine.count_depths()
     engine.enqueue()
     engine.count_depths()
-    engine.rows("UPDATE rota.depth_marks SET counted_at = '-infinity'")
+    engine.rows("UPDATE rota.count_marks SET counted_at = '2000-01-01'")
     engine.rows("INSERT INTO rota.count_changes (name, amount) VALUES ('x', 1)")
     engine.rows("ALTER FUNCTION rota.count_depths(double precision) SET lock_timeout = '100ms'")
     holder.execute("UPDATE rota.depths SET held = 7")
     engine.enqueue()
-    upkeep = Upkeep(app.database, unknown_job_seconds=60)
+    upkeep = Upkeep(app.database, unknown_job_seconds=60, refused_payload_seconds=60)
     await upkeep.run_once()
     await upkeep.run_once()
     assert engine.one("SELECT amount FROM rota.counts WHERE name = 'x'") == 1
@@ -136,7 +136,7 @@ async def test_a_held_init_schedule_waits_and_the_start_does_not(
     async def other() -> None: ...
 
     await app.database.open()
-    holder.execute("UPDATE rota.schedules SET description = 'x' WHERE name = 'prepare'")
+    holder.execute("UPDATE rota.schedules SET overlap = 'queue_one' WHERE name = 'prepare'")
     definitions = Definitions(app.database, app.config, app.registry, AsyncMock())
     await definitions.announce(engine.worker("prepare", "other"), app.registry.version)
     jobs = "SELECT array_agg(job ORDER BY job) FROM rota.open_runs"
@@ -182,6 +182,33 @@ async def test_a_run_whose_row_is_held_keeps_its_worker_from_nothing_else(
         holder.rollback()
         ended = await app.runs.wait(first.id, 20)
         assert ended.state == ("failed" if how == "fails" else "succeeded")
+
+
+async def test_a_worker_that_stops_does_not_forget_what_it_could_not_write(
+    make_app: MakeApp, holder: Connection, engine: Engine
+) -> None:
+    """It stops without waiting for the holder; the run ends as its handler did."""
+    app = make_app()
+    go = asyncio.Event()
+
+    @app.job(max_attempts=1)
+    async def held() -> str:
+        await go.wait()
+        return "whole"
+
+    async with app:
+        async with app.worker():
+            run = await held.enqueue()
+            await eventually(lambda: _is_running(app, run))
+            holder.execute("SELECT FROM rota.open_runs FOR UPDATE")
+            go.set()
+            await eventually(lambda: engine.one("SELECT count(*) FROM rota.kept_ends") == 1)
+        async with app.worker():
+            engine.rescue(everywhere=True)
+            assert engine.state(run.id) == "running"
+            holder.rollback()
+            assert await run.wait(timeout=30) == "whole"
+    assert engine.attempt_states(run.id) == ["succeeded"]
 
 
 async def _is_running(app: rota.App, run: rota.Run) -> None:
@@ -338,64 +365,3 @@ async def test_a_row_that_is_held_longer_than_its_lease(
     assert f"pid={holder.info.backend_pid}" in line
     assert len([one for one in caplog.messages if "registering under a new id" in one]) == 1
     assert not [one for one in caplog.messages if "the database is" in one]
-
-
-TABLES = """SELECT c.relname AS name FROM pg_class c
-    WHERE c.relnamespace = 'rota'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-      AND c.relname <> 'open_runs' ORDER BY 1"""
-
-
-# Where a worker that starts writes something.
-STARTS = {
-    "builds",
-    "fleets",
-    "job_applications",
-    "jobs",
-    "locks",
-    "schedules",
-    "settings",
-    "workers",
-}
-
-
-@pytest.mark.slow
-async def test_whatever_rows_are_held_runs_and_starts_of_workers_go_on(
-    make_app: MakeApp, connect: Connect, engine: Engine
-) -> None:
-    """All that there are in one table after the other, but those of the runs themselves."""
-
-    def declare() -> tuple[rota.App, Any]:
-        app = make_app()
-
-        @app.job(max_attempts=2, backoff=rota.Backoff("fixed", 0.01, jitter=0))
-        async def work(ctx: rota.Context) -> int:
-            ctx.log.info("a line")
-            ctx.progress(0.5)
-            if ctx.attempt == 1:
-                raise ValueError
-            return ctx.attempt
-
-        @app.job(schedules=[rota.every(1)])
-        async def tick() -> None: ...
-
-        return app, work
-
-    app, work = declare()
-    ticks = "SELECT count(*) FROM rota.runs WHERE job = 'tick'"
-    async with app, app.worker():
-        await (await work.options(key="first").enqueue()).wait(timeout=60)
-        await eventually(lambda: engine.one(ticks) > 0)
-        for table in (row["name"] for row in engine.rows(TABLES)):
-            holder = connect(autocommit=False)
-            holder.execute(f"SELECT FROM rota.{table} FOR UPDATE".encode())
-            before = engine.one(ticks)
-            run = await work.options(key=table, key_keep=60).enqueue()
-            assert await run.wait(timeout=30) == 2, table
-            if table != "schedules":
-                await eventually(lambda before=before: engine.one(ticks) > before, timeout=30)  # type: ignore[misc]
-            if table in STARTS:
-                other, _ = declare()
-                async with other, other.worker() as worker:
-                    assert worker.id, table
-                    holder.rollback()
-            holder.close()

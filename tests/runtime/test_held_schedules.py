@@ -36,7 +36,7 @@ def holder(connect: Connect) -> Iterator[Connection]:
 
 
 def hold(holder: Connection, name: str = "s") -> None:
-    holder.execute("UPDATE rota.schedules SET description = 'x' WHERE name = %s", [name])
+    holder.execute("UPDATE rota.schedules SET overlap = 'queue_one' WHERE name = %s", [name])
 
 
 def expire_holds(schedules: Schedules) -> None:
@@ -61,7 +61,7 @@ async def test_others_tick_and_the_log_says_once_whom_it_waits_for(
     assert len(schedules.ledger("other")) == 3
     (line,) = [one for one in caplog.messages if "skipping a schedule" in one]
     assert f"schedule=s pid={holder.info.backend_pid} since='2" in line
-    assert "SET description = 'x'" in line
+    assert "SET overlap = 'queue_one'" in line
 
 
 async def test_a_held_one_is_left_alone_for_a_while_and_made_up_for(
@@ -83,14 +83,13 @@ async def test_more_held_ones_than_a_tick_takes_starve_nobody(
     schedules: Schedules, holder: Connection
 ) -> None:
     schedules.engine.rows(
-        "INSERT INTO rota.schedules (name, job, interval_seconds, anchor_at, cursor_at)"
-        " SELECT 's' || i, 'work', 60, %s, %s FROM generate_series(1, 450) i",
-        START,
+        "INSERT INTO rota.schedules (name, job, interval_seconds, anchor_at)"
+        " SELECT 's' || i, 'work', 60, %s FROM generate_series(1, 450) i",
         START,
     )
     schedules.add("last", interval_seconds=61, anchor_at=START)
     await schedules.tick()
-    holder.execute("UPDATE rota.schedules SET description = 'x' WHERE name <> 'last'")
+    holder.execute("UPDATE rota.schedules SET overlap = 'queue_one' WHERE name <> 'last'")
     await schedules.tick(seconds=62)
     assert len(schedules.runs("last")) == 1
     assert schedules.engine.one("SELECT count(*) FROM rota.open_runs") == 1
@@ -258,7 +257,7 @@ async def test_one_that_cannot_be_stored_is_parked_with_a_sentence_and_tried_aga
 async def test_the_sleep_ends_when_a_parked_one_is_to_be_tried_again(schedules: Schedules) -> None:
     schedules.add(cron="61 * * * *")
     await schedules.tick()
-    schedules.engine.rows("UPDATE rota.schedules SET retry_at = rota.now() + interval '5 s'")
+    schedules.engine.rows("UPDATE rota.schedule_state SET retry_at = rota.now() + interval '5 s'")
     assert 0 < await schedules.ticker.run_once() <= 5
 
 
@@ -274,7 +273,8 @@ async def test_what_only_one_worker_cannot_read_is_left_to_others(
         broken.setattr(Schedule, "read", lambda row: 1 / 0)
         await schedules.tick(seconds=61)
     assert (
-        schedules.engine.one("SELECT count(*) FROM rota.schedules WHERE parked_at IS NOT NULL") == 0
+        schedules.engine.one("SELECT count(*) FROM rota.schedule_state WHERE parked_at IS NOT NULL")
+        == 0
     )
     expire_holds(schedules)
     good = Scheduler(app.database, tick_seconds=1)

@@ -50,7 +50,10 @@ async def test_once_runs_until_it_succeeded_and_never_again(
     third = make_app()
     declare(third, "once")
     await start_and_stop(third, engine, runs=2)
-    (schedule,) = engine.rows("SELECT * FROM rota.schedules WHERE name = 'prepare'")
+    (schedule,) = engine.rows(
+        "SELECT t.* FROM rota.schedules s JOIN rota.schedule_state t ON t.schedule_id = s.id"
+        " WHERE s.name = 'prepare'"
+    )
     assert schedule["finished_at"] is not None
     assert schedule["run_count"] == 2
     ledger = engine.rows(

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rota
-from tests.engine import Engine
+from tests.engine import Engine, listen_to_all
 from tests.scheduling import START, Schedules
 
 Move = Callable[[Schedules, datetime], object]
@@ -133,7 +133,7 @@ async def test_an_update_is_a_reschedule_with_its_audit(schedules: Schedules, mo
     schedules.add(overlap="allow")
     await schedules.tick(seconds=61)
     version = schedules.row()["version"]
-    schedules.engine.conn.execute("LISTEN rota")
+    listen_to_all(schedules.engine.conn)
     move(schedules, later(310))
     row = schedules.row()
     assert (row["moved_to"], row["next_run_at"]) == (later(310), later(310))
@@ -189,7 +189,7 @@ async def test_an_init_schedule_has_no_time_to_move(schedules: Schedules, move: 
 
 async def test_it_brings_back_one_that_was_parked(schedules: Schedules, move: Move) -> None:
     schedules.add(calendar=None)
-    schedules.engine.rows("UPDATE rota.schedules SET parked_at = now(), error = 'x'")
+    schedules.set_state(parked_at=START, error="x")
     move(schedules, later(60))
     assert schedules.row()["parked_at"] is None
 

@@ -93,7 +93,7 @@ async def test_a_worker_that_waits_is_called_when_the_pause_ends(make_app: Any) 
 async def test_a_suspect_is_isolated_again_after_it(engine: Engine, app: rota.App) -> None:
     engine.job("send", queue="mail")
     run = engine.enqueue("send")
-    engine.conn.execute("UPDATE rota.open_runs SET held_by = 'suspect', is_suspect = true")
+    engine.conn.execute("UPDATE rota.open_runs SET held_by = 'suspect', suspicion = 2")
     await app.queues.pause("mail", until=HOUR)
     worker = engine.worker()
     ask = "SELECT id FROM rota.claim_suspect(%s, '{}', '{send}')"

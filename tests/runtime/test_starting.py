@@ -91,7 +91,8 @@ def test_it_waits_for_a_server_that_is_read_only(
     engine.conn.execute("ALTER FUNCTION rota.register_worker RENAME TO register_worker_later")
     engine.conn.execute(
         "CREATE FUNCTION rota.register_worker(name text, host text, pid integer, version text,"
-        " queues text[], jobs text[], concurrency integer, lease_seconds double precision)"
+        " queues text[], jobs text[], concurrency integer, lease_seconds double precision,"
+        " intakes integer[])"
         " RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN"
         " RAISE EXCEPTION 'cannot execute INSERT' USING ERRCODE = '25006'; END $$"
     )
@@ -129,7 +130,7 @@ def test_a_schema_that_is_not_there_is_an_error_at_once(
     engine.conn.execute("DROP SCHEMA rota CASCADE")
     worker = start(database_url)
     assert worker.wait() == 1
-    assert "rota migrate" in worker.output
+    assert "run `rota --app tests.apps.basic:app migrate`" in worker.output
 
 
 # Codes, whatever the server's language.

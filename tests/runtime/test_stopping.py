@@ -199,7 +199,7 @@ async def test_a_worker_that_stops_parks_nothing_that_it_would_run(
     run = engine.enqueue("work")
     app = make_app()
     await app.database.open()
-    upkeep = Upkeep(app.database, unknown_job_seconds=60)
+    upkeep = Upkeep(app.database, unknown_job_seconds=60, refused_payload_seconds=60)
     upkeep.is_leaving = True
     await upkeep.run_once()
     assert engine.run(run)["held_by"] is None

@@ -95,7 +95,7 @@ async def test_one_counted_from_the_end_waits_for_its_own_run_only(schedules: Sc
     schedules.engine.rows("UPDATE rota.schedules SET interval_seconds = 90 WHERE name = 's'")
     await schedules.tick(seconds=10)
     assert schedules.engine.one(
-        "SELECT next_run_at < 'infinity' FROM rota.schedules WHERE name = 's'"
+        "SELECT next_run_at IS NOT NULL FROM rota.schedule_status WHERE name = 's'"
     )
     schedules.engine.succeed(worker, claim)
     due = schedules.row()["next_run_at"]

@@ -12,9 +12,10 @@ import pytest
 import rota
 from rota.runtime.claiming import waiting
 from rota.runtime.listener import Listener
+from rota.store.statements import Statements
 from rota.testing import eventually
 from tests.conftest import MakeApp
-from tests.engine import Engine
+from tests.engine import Engine, listen_to_all
 
 pytestmark = pytest.mark.both_loops
 
@@ -73,6 +74,45 @@ async def test_an_enqueuer_that_saw_no_flag_is_not_forgotten(
         await eventually(lambda: engine.state(run) == "succeeded")
 
 
+def test_whoever_could_not_see_the_flag_has_a_lower_number(
+    engine: Engine, connect: Connect
+) -> None:
+    """An enqueue that began while the flag was being committed has a higher id than the flag, and
+    none after it has ended: the next number is above it all the same."""
+    ask = Statements("rota").get("workers/next_xid")
+    mine = "SELECT pg_current_xact_id()::text::bigint"
+    flag, caller = Engine(connect(autocommit=False)), Engine(connect(autocommit=False))
+    engine.job("work")
+    assert flag.one(mine) < caller.one(mine)
+    caller.enqueue("work")
+    flag.conn.commit()
+    assert engine.one(ask) > caller.one(mine)
+
+
+def test_an_older_transaction_with_runs_is_seen_until_it_ends(
+    engine: Engine, connect: Connect
+) -> None:
+    """However long it takes; others do not matter, nor do those that began later."""
+    engine.job("work")
+    ask = Statements("rota").get("workers/late_enqueues")
+    older, stranger, younger = (Engine(connect(autocommit=False)) for _ in range(3))
+    older.enqueue("work")
+    stranger.one("SELECT pg_current_xact_id()")
+    xid = engine.one("SELECT pg_current_xact_id()::text::bigint")
+    younger.enqueue("work")
+
+    def is_open() -> bool:
+        return bool(engine.conn.execute(ask, {"xid": xid % 2**32}).fetchall())
+
+    assert is_open()
+    if engine.one("SHOW max_prepared_transactions") != "0":
+        older.conn.execute(f"PREPARE TRANSACTION 'older {xid}'".encode())
+        assert is_open()
+        engine.conn.execute(f"COMMIT PREPARED 'older {xid}'".encode())
+    older.conn.commit()
+    assert not is_open()
+
+
 async def test_a_snapshot_that_cannot_see_the_flag_calls_always(
     app: rota.App, engine: Engine, connect: Connect
 ) -> None:
@@ -93,7 +133,7 @@ async def test_a_snapshot_that_cannot_see_the_flag_calls_always(
 def test_nobody_calls_when_nobody_waits(engine: Engine, connect: Connect) -> None:
     engine.job("work")
     hearing, caller = connect(), Engine(connect(autocommit=False))
-    hearing.execute("LISTEN rota")
+    listen_to_all(hearing)
     engine.enqueue(queue="quiet")
     caller.conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     caller.enqueue(queue="loud")

@@ -26,8 +26,8 @@ _TABLES = """
     WHERE c.relnamespace = %(schema)s::text::regnamespace AND c.relkind IN ('r', 'p')
       AND NOT c.relispartition AND c.relname <> 'migrations' ORDER BY c.relname
 """
-# When something was installed differs from one database to the next.
-_INSTANT = re.compile(r'"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^"]*"')
+# When something was installed differs from one database to the next, and so does the channel.
+_INSTANT = re.compile(r'"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^"]*"|"rota_[0-9a-f]{32}"')
 
 
 def read(url: str, schema: str = "rota") -> Catalogue:

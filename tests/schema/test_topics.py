@@ -76,6 +76,24 @@ def test_a_function_has_its_contract(one: Function) -> None:
     assert "Called by:" not in prose
 
 
+def test_one_function_says_what_holds_a_run() -> None:
+    """A hold that is decided elsewhere forgets the others: a suspect ran beside its neighbours."""
+    elsewhere = [
+        f"{one.name}: {found[0]}"
+        for one in FUNCTIONS
+        for found in re.finditer(r"(?<![.\w])held_by = (?!rota\.hold_of\()[^\n]*", one.text)
+        if (one.name, found[0]) != ("claim_suspect", "held_by = NULL")  # it runs
+    ]
+    assert elsewhere == []
+    silent = [
+        one.name
+        for one in FUNCTIONS
+        if re.search(r"INSERT INTO rota\.open_runs \([^)]*\bheld_by\b", one.text)
+        and "rota.hold_of(" not in one.text
+    ]
+    assert silent == []
+
+
 def as_comment(text: str) -> str:
     lines = [textwrap.wrap(line, 117, break_on_hyphens=False) for line in text.splitlines()]
     return "\n".join(f"-- {line}" for part in lines for line in part)

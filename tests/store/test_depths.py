@@ -38,7 +38,7 @@ async def test_few_are_counted_at_every_look(app: rota.App, engine: Engine) -> N
 async def test_many_are_counted_now_and_then(app: rota.App, engine: Engine) -> None:
     engine.conn.execute(MANY, [1, 21_000])
     assert (await app.queues.get("bulk")).queue.queued == 21_000
-    engine.conn.execute("UPDATE rota.depth_marks SET took_ms = 200000")
+    engine.conn.execute("UPDATE rota.count_marks SET took_ms = 200000")
     engine.conn.execute(MANY, [21_001, 21_100])
     found = await app.queues.get("bulk")
     assert found.queue.queued == 21_000  # kept: it was counted a moment ago
@@ -55,7 +55,7 @@ def test_one_that_took_an_hour_is_no_reason_to_wait_for_a_day(
 ) -> None:
     sign, interval = counted.split(" ", 1)
     engine.conn.execute(
-        f"UPDATE rota.depth_marks SET took_ms = 3600000,"
+        f"UPDATE rota.count_marks SET took_ms = 3600000,"
         f" counted_at = clock_timestamp() {sign} interval '{interval}'".encode()
     )
     assert engine.one("SELECT rota.count_depths(2)") is is_counted

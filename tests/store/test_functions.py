@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
+
+from rota.store import migrate
+from tests.database import Server
 
 # The last column: in SQL and only reading, so that the planner takes it apart, which a SET clause
 # would prevent; or it only calculates, and is called once for each row.
@@ -32,3 +38,99 @@ def test_what_the_planner_takes_apart_has_no_settings(conn: psycopg.Connection[A
     functions = conn.execute(_FUNCTIONS).fetchall()
     whole = {name for name, settings, _ in functions if not settings}
     assert {"now", "live_workers", "log_words", "after"} <= whole
+
+
+# Whose names and operators nobody else can define: it has a path of the server's own, or its body
+# was parsed when it was made.
+_LOOSE = """
+    SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+    WHERE p.pronamespace = 'rota'::regnamespace AND l.lanname NOT IN ('internal', 'c')
+      AND p.prosqlbody IS NULL
+      AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
+"""
+
+
+def test_no_function_looks_into_the_search_path_of_its_caller(
+    conn: psycopg.Connection[Any],
+) -> None:
+    assert conn.execute(_LOOSE).fetchall() == []
+
+
+def test_a_function_that_a_migration_replaces_is_pinned_again(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = migrate.Migration(
+        2,
+        "later",
+        "CREATE OR REPLACE FUNCTION rota.try_lock(name text) RETURNS boolean LANGUAGE plpgsql"
+        " VOLATILE SET jit = off AS 'BEGIN RETURN true; END';"
+        "CREATE OR REPLACE FUNCTION rota.now() RETURNS timestamptz LANGUAGE sql STABLE AS"
+        " 'SELECT statement_timestamp()';"
+        "CREATE FUNCTION rota.is_new(n integer) RETURNS boolean LANGUAGE sql AS 'SELECT n > 1;'",
+    )
+    monkeypatch.setattr(migrate, "known", lambda: (migrate.baseline(), later))
+    with server.fresh_database("template1") as url:
+        migrate.migrate(url, "rota")
+        with psycopg.connect(url) as conn:
+            assert conn.execute(_LOOSE).fetchall() == []
+            assert conn.execute("SELECT rota.is_new(2)").fetchone() == (True,)
+
+
+# What runs with the rights of the schema's owner, whoever calls it, and what each of them looks at
+# before it does anything for its caller.
+DEFINERS = {
+    "detach_part": "a partition, by pg_inherits, of a partitioned table of ours; its time is over",
+    "drop_part": "a detached table, called and owned like such a partition; its time is over",
+    "ensure_ledger": "instants that every reader can hold, of at most 1000 weeks",
+    "ensure_partitions": "two instants at most 800 days apart; parents that are partitioned",
+    "index_log_words": "an index that is called like its partition, which is one by pg_inherits;"
+    " its day is over, and no other object has the name",
+    "watch_row": "a trigger as watch_table makes them (is_watching), of a watch that is there",
+    "watch_rows": "the same, with its transition tables: names that nobody else can take",
+}
+_DEFINERS = """
+    SELECT p.proname, p.proconfig, has_function_privilege('public', p.oid, 'EXECUTE')
+    FROM pg_proc p WHERE p.pronamespace = 'rota'::regnamespace AND p.prosecdef
+"""
+# Relations that a body names without a schema: pg_temp is in the path, so a caller may have one of
+# that name. Functions and operators are never looked for there.
+_RELATION = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+(?:ONLY\s+)?([a-z_]+)\b(?![.(])")
+
+
+def test_what_runs_as_the_owner_is_known(conn: psycopg.Connection[Any]) -> None:
+    found = {name: (config, is_open) for name, config, is_open in conn.execute(_DEFINERS)}
+    assert sorted(found) == sorted(DEFINERS)
+    for name, (config, is_open) in found.items():
+        assert "search_path=pg_catalog, pg_temp" in config, name
+        assert not is_open, name
+
+
+def test_the_guide_names_all_that_runs_as_the_owner() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "servers.md").read_text("utf-8")
+    (part,) = re.findall(r"^Seven of these functions run.*?\n\n", page, re.M | re.S)
+    assert set(re.findall(r"`(\w+)`", part)) == set(DEFINERS)
+
+
+def test_what_runs_as_the_owner_names_no_table_that_its_caller_may_have(
+    conn: psycopg.Connection[Any],
+) -> None:
+    known = {row[0] for row in conn.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'pg_catalog'::regnamespace"
+    )}  # fmt: skip
+    rows = conn.execute(
+        "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'rota'::regnamespace"
+        " AND proname = ANY (%s)",
+        [[*DEFINERS, "is_watching", "row_payload", "row_expression"]],
+    ).fetchall()
+    assert len(rows) == len(DEFINERS) + 3
+    named = {(name, table) for name, body in rows for table in _RELATION.findall(_code(body))}
+    loose = {(name, table) for name, table in named if table not in known | _VARIABLES}
+    assert loose == {("watch_rows", "new_rows"), ("watch_rows", "old_rows")}
+
+
+# Of plpgsql: SELECT ... INTO these.
+_VARIABLES = {"part", "span", "is_ours", "old_row", "new_row"}
+
+
+def _code(body: str) -> str:
+    return re.sub(r"--[^\n]*", "", body)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, assert_type
 
@@ -108,3 +109,56 @@ def any_job(job: rota.Job, run: rota.Run) -> rota.Run:
 
 
 any_job(add, add.enqueue_sync(1, 2))
+
+
+@asynccontextmanager
+async def own_lifespan(app: rota.App) -> AsyncIterator[dict[str, int]]:
+    yield {"port": 1}
+
+
+hooked = rota.App(lifespan=own_lifespan)
+
+
+@hooked.lifespan
+async def client() -> AsyncIterator[dict[str, str]]:
+    yield {"client": "c"}
+
+
+@hooked.lifespan
+def pool() -> Iterator[None]:
+    yield
+
+
+@hooked.around_attempt
+async def measured(ctx: rota.Context) -> AsyncIterator[None]:
+    assert_type(ctx.state["client"], Any)
+    yield
+
+
+@hooked.around_attempt
+@contextmanager
+def bound(ctx: rota.Context) -> Iterator[None]:
+    yield
+
+
+@hooked.around_enqueue
+def with_request(calls: list[rota.types.Call]) -> Iterator[None]:
+    calls[:] = [call.with_options(metadata={"request": "r"}) for call in calls]
+    yield
+
+
+@hooked.on_failure
+async def capture(ctx: rota.Context, failure: rota.AttemptFailure) -> None:
+    print(ctx.job, failure.error, failure.is_final)
+
+
+def capture_sync(ctx: rota.Context, failure: rota.AttemptFailure) -> None: ...
+
+
+@hooked.job(on_failure=capture_sync)
+async def reported(n: int) -> int:
+    return n
+
+
+assert_type(reported.enqueue_sync(1), rota.Run[int])
+assert_type(client(), AsyncIterator[dict[str, str]])

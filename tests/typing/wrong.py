@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import rota
@@ -31,3 +32,16 @@ async def misuse() -> None:
     done: Literal["done"] = (await app.runs.get(1)).state  # wrong
     print(number, done)
     print(app.task)  # wrong
+
+
+@app.around_attempt  # wrong
+def no_yield(ctx: rota.Context) -> None: ...
+
+
+@app.lifespan  # wrong
+def number() -> Iterator[int]:
+    yield 7
+
+
+@app.on_failure  # wrong
+def one_argument(ctx: rota.Context) -> None: ...

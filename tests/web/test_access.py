@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 import rota
 from rota.errors import ConfigError
@@ -156,6 +158,20 @@ async def test_below_a_prefix(shop: rota.App) -> None:
         assert "Queue mail is paused" in browser.text
         await browser.get("/ops/rota/health")
         assert browser.response.json()["status"] == "ok"
+
+
+async def test_whoever_authenticates_may_redirect_or_refuse(shop: rota.App) -> None:
+    def authenticate(request: Request) -> str:
+        if request.url.path == "/runs":
+            raise HTTPException(303, headers={"Location": "/login"})
+        raise HTTPException(403, "not on Sundays")
+
+    browser = browser_of(create_site(shop, authenticate=authenticate))
+    async with browser.client:
+        sent = await browser.client.get("/runs", follow_redirects=False)
+        assert (sent.status_code, sent.headers["location"]) == (303, "/login")
+        refused = await browser.client.get("/queues")
+        assert (refused.status_code, refused.text) == (403, "not on Sundays\n")
 
 
 async def test_on_loopback_it_is_open_to_this_machine_only(shop: rota.App) -> None:

@@ -189,12 +189,12 @@ async def test_a_stream_sends_lines_beats_and_what_was_missed(
     looks = shop.logs.follow(job="boom", seconds=60, poll=0)
     shown = {"query": LogQuery(), "zone": UTC, "now": datetime.now(UTC), "root": "/ops"}
     heard = event_of(await anext(looks), **shown).decode()
-    assert heard.startswith("event: lines\nid: ")
+    assert heard.startswith("event: lines\ndata: ")
     assert "\ndata: second line" in heard  # a message of two lines is one event
-    assert heard.endswith("\n\n")
+    assert re.search(r"\nid: \S+\n\n$", heard)
     assert 'href="/ops/runs/3"' in heard
     assert "<script>alert" not in heard
-    assert event_of(await anext(looks), **shown) == b"event: beat\ndata:\n\n"
+    assert event_of(await anext(looks), **shown) == b"event: beat\ndata: \n\n"
     write(conn, "while you were away", 1, run=3, seq=2, job="boom")
     heard = event_of(await anext(looks), **shown).decode()
     assert "while you were away" in heard
@@ -226,6 +226,20 @@ async def test_a_stream_says_what_it_leaves_out(
     assert first.startswith("event: lines\n")
     assert "missed" not in first
     await heard.aclose()
+
+
+async def test_a_line_cannot_write_fields_of_the_stream(shop: rota.App, conn: Conn) -> None:
+    """A carriage return ends a line of a stream too."""
+    forged = "evil\r\revent: gap\rdata: FORGED\r\nretry: 86400000\n\nid: x\r"
+    write(conn, forged, 1, run=9, job="boom")
+    looks = shop.logs.follow(job="boom", seconds=60, poll=0)
+    shown = {"query": LogQuery(), "zone": UTC, "now": datetime.now(UTC), "root": ""}
+    heard = event_of(await anext(looks), **shown).decode()
+    await looks.aclose()
+    fields = [line.partition(":")[0] for line in re.split("\r\n|\r|\n", heard)]
+    assert "FORGED" in heard
+    assert "\r" not in heard
+    assert fields == ["event", *["data"] * fields.count("data"), "id", "", ""]
 
 
 async def test_a_stream_of_nonsense_is_refused(web: Browser, lines: None) -> None:

@@ -34,7 +34,8 @@ async def test_those_that_need_attention(web: Browser, digest: rota.App, conn: A
     await web.get("/schedules")
     assert "Needs attention" not in web.text
     conn.execute(
-        "UPDATE rota.schedules SET parked_at = rota.now(), error = 'no zone' WHERE name = 'digest'"
+        "UPDATE rota.schedule_state SET parked_at = rota.now(), error = 'no zone' WHERE schedule_id"
+        " = (SELECT id FROM rota.schedules WHERE name = 'digest')"
     )
     await web.get("/schedules?queue=mail")
     assert "Needs attention 1" in web.text
@@ -249,3 +250,19 @@ def test_a_strip_in_words() -> None:
 
     assert strip.cells == ("ok", "bad", "late", "run", "skip", "flat", "miss")
     assert strip.label.startswith("last 7 times: 1 succeeded, 1 failed")
+
+
+async def test_back_to_the_code(web: Browser, shop: rota.App) -> None:
+    shop.schedule("poll", "send", every=60, payload={"user_id": 7})
+    await web.get("/schedules/poll")
+    assert "Reset to the code" not in web.text
+    await shop.schedules.by("ada").update("poll", every=90, tags=["x"])
+    await web.get("/schedules/poll")
+    assert "2 settings differ from the code" in web.text
+    await web.get("/schedules/poll/reset")
+    assert "interval" in web.text
+    await web.post("/schedules/poll/reset", field="tags", reason="the code knows")
+    await web.post("/schedules/poll/reset")
+    found = await shop.schedules.get("poll")
+    assert (found.tags, found.interval_seconds) == ([], 90)
+    await web.get("/schedules/nope/reset", 404)

@@ -25,7 +25,9 @@ def django_database(rota_session_url: str) -> Iterator[str]:
         "HOST": "host",
         "PORT": "port",
     }
-    connections["default"].settings_dict.update({key: found[it] for key, it in names.items()})
+    connections["default"].settings_dict.update(
+        {key: found.get(it, "") for key, it in names.items()}
+    )
     yield rota_session_url
     connection.close()
 

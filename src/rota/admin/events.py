@@ -19,8 +19,9 @@ from rota.jobs.sync import with_new
 from rota.jobs.tracing import with_carrier
 from rota.model.event import BindingInfo, EventFilters, EventInfo
 from rota.model.list_filters import TimeOrder
-from rota.model.page import Page
+from rota.model.page import LISTED_BYTES, Page
 from rota.model.watch import Received, Refusal, Replayed, WatchInfo, read_operations
+from rota.model.watch_condition import watch_condition
 from rota.store import events
 from rota.store.plans import Plan
 from rota.store.sessions.pool import Database
@@ -85,13 +86,15 @@ class EventCommands(Commands):
         tenant: str,
         key: str,
         key_period: float,
+        key_scope: str,
         source: Mapping[str, Any],
     ) -> Plan[Received]:
-        """Store a webhook delivery as an event, once per delivery id. There is no audit entry: the
-        event records its source."""
+        """Store a webhook delivery as an event, once per key and scope. There is no audit entry:
+        the event records its source."""
         params = event_parameters(
             event, payload, tenant=tenant, key=key, key_period=key_period, source=source
         )
+        params["key_scope"] = key_scope
         return with_new(self._registry, self._config, events.receive_event(params))
 
     @command
@@ -129,8 +132,11 @@ class EventCommands(Commands):
         limit: int = 50,
         **filters: Unpack[EventFilters],
     ) -> Plan[Page[EventInfo]]:
-        """One page of that list, with the cursor of the next."""
-        return events.page_events(order=order, cursor=cursor, limit=limit, **filters)
+        """One page of that list, with the cursor of the next. Payloads of more than 8 kB are left
+        out: `{"$omitted": …}` stands in their place, and `get` returns them."""
+        return events.page_events(
+            order=order, cursor=cursor, limit=limit, value_bytes=LISTED_BYTES, **filters
+        )
 
     @command
     def get(self, event_id: int) -> Plan[EventInfo]:
@@ -184,13 +190,15 @@ class EventCommands(Commands):
     ) -> Plan[WatchInfo]:
         """Make a table emit an event for each row that is written, in the writer's transaction:
         `app.events.watch("orders", on="insert,update[status]", when="new.total > 100")`.
-        Requires ownership of the table."""
+        Requires ownership of the table. `when` is a condition on the columns of `new` and `old`;
+        it cannot call a function."""
         try:
             operations, update_of = read_operations(on)
         except ValueError as error:
             raise FilterError(str(error)) from None
         params = {
-            "table": table, "operations": operations, "update_of": update_of, "condition": when,
+            "table": table, "operations": operations, "update_of": update_of,
+            "condition": None if when is None else watch_condition(when),
             "columns": None if columns is None else [*columns], "event": event, "tenant": tenant,
             "tenant_column": tenant_column,
         }  # fmt: skip

@@ -28,8 +28,8 @@ from rota.model.instants import LONGEST_SECONDS
 from rota.model.retention import Retention
 
 
-class JobChanges(TypedDict, total=False):
-    """Arguments of `app.jobs.update`, for type checkers."""
+class JobSettings(TypedDict, total=False):
+    """Arguments of `app.jobs.create` and `update`, for type checkers."""
 
     description: str
     queue: str
@@ -50,14 +50,35 @@ class JobChanges(TypedDict, total=False):
     expires_in: float | timedelta | None
     key: str | None
     tenant: str | None
+    run_as: str | None  # of SQL jobs, like the next
+    transaction_mode: str
 
 
-class JobChangeKeywords(JobChanges, total=False):
+class JobSettingKeywords(JobSettings, total=False):
     """The same, also by the names that columns and JobInfo have."""
 
     timeout_seconds: float | timedelta | None
     delay_seconds: float | timedelta | None
     expires_in_seconds: float | timedelta | None
+
+
+class JobChanges(JobSettings, total=False):
+    """Arguments of `app.jobs.update`, for type checkers."""
+
+    function: str
+
+
+class JobChangeKeywords(JobSettingKeywords, JobChanges, total=False):
+    """The same, also by the names that columns and JobInfo have."""
+
+    function_name: str
+
+
+def check_name(name: str) -> None:
+    try:
+        check_text("name", name, most=200)
+    except ValueError as error:
+        raise JobError(f"job {name!r}: {error}") from None
 
 
 def columns_of(name: str, changes: Mapping[str, Any], config: Config) -> dict[str, Any]:
@@ -73,7 +94,10 @@ def columns_of(name: str, changes: Mapping[str, Any], config: Config) -> dict[st
         raise JobError(f'job "{name}": {error}') from None
 
 
-def columns_to_reset(names: Sequence[str]) -> list[str]:
+def columns_to_reset(names: bool | Sequence[str]) -> list[str]:
+    """True: all of them."""
+    if isinstance(names, bool):
+        return list(COLUMNS.values()) if names else []
     given = [COLUMNS.get(OTHER_NAMES.get(one, one), one) for one in names]
     unknown = sorted(set(given) - set(COLUMNS.values()))
     if unknown:
@@ -100,6 +124,9 @@ COLUMNS = {
     "expires_in": "expires_in_seconds",
     "key": "key",
     "tenant": "tenant",
+    "function": "function_name",
+    "run_as": "run_as",
+    "transaction_mode": "transaction_mode",
 }
 # What the columns, the API and JobInfo call them.
 OTHER_NAMES = {
@@ -109,7 +136,7 @@ OTHER_NAMES = {
 # None takes them away.
 _CLEARABLE = frozenset(
     {"timeout", "log_level", "retention", "delay", "expires_in", "key", "tenant"}
-    | {"default_payload"}
+    | {"default_payload", "run_as"}
 )
 
 
@@ -131,6 +158,12 @@ def _retention(key: str, value: Any) -> Any:
     return Retention.parse(value).to_json() or None if value else None
 
 
+def _mode(key: str, value: Any) -> Any:
+    if value not in ("whole", "none"):
+        raise ValueError(f"{key} must be whole or none, not {value!r}")
+    return value
+
+
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "description": lambda key, value: check_text(key, value, 10_000, 0),
     "queue": lambda key, value: check_text(key, value, 100),
@@ -149,4 +182,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "expires_in": lambda key, value: check_duration(key, value, most=LONGEST_SECONDS),
     "key": lambda key, value: check_text(key, value, 200),
     "tenant": check_tenant,
+    "function": lambda key, value: check_text(key, value, 1000),
+    "run_as": lambda key, value: check_text(key, value, 63),
+    "transaction_mode": _mode,
 }

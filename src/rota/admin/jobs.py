@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
-from rota.admin.job_changes import JobChangeKeywords, columns_of, columns_to_reset
+from rota.admin.job_changes import (
+    JobChangeKeywords,
+    JobSettingKeywords,
+    check_name,
+    columns_of,
+    columns_to_reset,
+)
 from rota.admin.schedules.edits import said
 from rota.admin.schedules.next_time import compute_next
 from rota.admin.schedules.payloads import encoded
@@ -16,19 +22,21 @@ from rota.config import Config
 from rota.errors import JobError
 from rota.jobs.elsewhere import OF_JOBS, refuse
 from rota.jobs.registry import Registry
-from rota.jobs.sync import whole
-from rota.model.drift import Drift
-from rota.model.job import JobInfo, SqlFunction
+from rota.jobs.sync import put_others, whole
+from rota.model.drift import Drift, Synced
+from rota.model.job import JobFunction, JobInfo, SqlFunction
 from rota.model.list_filters import JobFilters, JobOrder
 from rota.model.page import Page
 from rota.model.queue import JobDepth
 from rota.store import jobs
+from rota.store.definitions import Declared
 from rota.store.plans import Plan
 
 Found = list[JobInfo]
 Drifts = list[Drift]
 Names = list[str]
 Depths = dict[str, JobDepth]
+Functions = list[JobFunction]
 
 
 class JobCommands(Commands):
@@ -73,18 +81,42 @@ class JobCommands(Commands):
         return jobs.find_function(name)
 
     @command
+    def functions(self, text: str | None = None) -> Plan[Functions]:
+        """The functions and procedures of the database that a job can call: they take no argument
+        or one jsonb. `text` is looked for in name and schema."""
+        return jobs.list_functions(text)
+
+    @command
+    def create(
+        self,
+        name: str,
+        function: str,
+        *,
+        reason: str | None = None,
+        **settings: Unpack[JobSettingKeywords],
+    ) -> Plan[JobInfo]:
+        """Create a job that calls a function of the database, `public.close_orders`; Python jobs
+        are declared in code. Raises JobError if a job cannot call it, and WrongState if there is a
+        job of that name."""
+        check_name(name)
+        given: Any = {**settings, "function": function}
+        columns = columns_of(name, given, self.config)
+        return jobs.create_job(name, columns, reason=reason, actor=self.actor)
+
+    @command
     def update(
         self,
         name: str,
         *,
-        reset: Sequence[str] = (),
+        reset: bool | Sequence[str] = (),
         reason: str | None = None,
         version: int | None = None,
         **changes: Unpack[JobChangeKeywords],
     ) -> Plan[JobInfo]:
         """Override settings of the code; deployments keep them. Queue, priority, maximum attempts
         and default payload apply to new runs, and waiting runs keep theirs; timeout, backoff and
-        log level apply from the next attempt. Fields in `reset` are reset to the code. Raises
+        log level apply from the next attempt. Fields in `reset` are reset to the code; True: all
+        of them. Raises
         PayloadError if the job would not take the default payload, and VersionConflict if the job
         is not at `version`."""
         columns = columns_of(name, self._fitting(name, changes), self.config)
@@ -124,21 +156,36 @@ class JobCommands(Commands):
         )  # fmt: skip
 
     @command
+    def rename(self, name: str, new_name: str, *, reason: str | None = None) -> Plan[int]:
+        """Rename a job, with its overrides, schedules, limits, bindings, keys and unfinished runs.
+        If a job of the new name exists, the two are merged. Enqueues under the old name continue to
+        work, and lists find the history under both. Raises WrongState if live workers know the job
+        only by its old name. Returns how many unfinished runs were moved."""
+        return jobs.rename_job(name, new_name, reason=reason, actor=self.actor)
+
+    @command
     def plan(self) -> Plan[Drifts]:
         """The differences between this process's code and the database, and who made them."""
         declared = [
             {"tenant": tenant, "name": name, "document": said(columns)}
             for (tenant, name), columns in self.registry.schedules.items()
         ]
-        told = {"declared": json.dumps(declared, ensure_ascii=False)}
+        queues = [
+            {"name": one.key[-1], "max_waiting": one.value[0], "when_full": one.value[1]}
+            for kind in self.registry.kinds if kind.noun == "queues" for one in kind.said()
+        ]  # fmt: skip
+        told = {
+            "declared": json.dumps(declared, ensure_ascii=False), "queues": json.dumps(queues),
+        }  # fmt: skip
         return jobs.plan_jobs(whole(self.registry, self.config) | told)
 
     @command
-    def sync_definitions(self, force: bool | Sequence[str] = ()) -> Plan[Names]:
-        """Store the definitions of this code now, and mark jobs that it no longer declares.
-        Operators' changes are kept, except for the jobs in `force`; True: for all jobs. Returns
-        the names of the stored jobs."""
-        return self._sync(whole(self.registry, self.config, forced=self._forced(force)))
+    def sync_definitions(self, force: bool | Sequence[str] = ()) -> Plan[Synced]:
+        """Store what this code declares (jobs, schedules, queues), and mark jobs that it no longer
+        declares. Operators' changes of jobs and of their schedules are kept, except for the jobs in
+        `force`; True: for all jobs. Returns what was written."""
+        forced = self._forced(force)
+        return self._sync(whole(self.registry, self.config, forced=forced), forced)
 
     def _forced(self, force: bool | Sequence[str]) -> Names:
         if isinstance(force, bool):
@@ -150,10 +197,13 @@ class JobCommands(Commands):
             )
         return [self.registry.get(name).name for name in force]
 
-    def _sync(self, definitions: Mapping[str, Any]) -> Plan[Names]:
-        written = yield from jobs.sync_jobs(definitions, actor=self.actor)
+    def _sync(self, definitions: Declared, forced: Sequence[str]) -> Plan[Synced]:
+        names = yield from jobs.sync_jobs(definitions, actor=self.actor)
+        others = yield from put_others(self.registry, definitions["build"], forced)
         yield from compute_next()
-        return written
+        written = sorted(name for name in names if name in self.registry)
+        deleted = sorted(name for name in names if name not in self.registry)
+        return Synced(written, deleted, others.get("schedules", 0), others.get("queues", 0))
 
     def _fitting(self, name: str, changes: JobChangeKeywords) -> JobChangeKeywords:
         """With the default payload as the types of the job store it, if this process declares it;

@@ -11,7 +11,7 @@ from rota.api import errors, openapi
 from rota.api.addresses import Addresses
 from rota.api.auth import Access, Authenticate, LocalOnly, TokenCheck, developer
 from rota.api.compression import Compressed
-from rota.api.hooks import Hooks
+from rota.api.hooks import Webhooks
 from rota.api.idempotency import Idempotency
 from rota.api.limits import BodyLimit, RateLimit
 from rota.api.routes import (
@@ -44,6 +44,7 @@ from rota.api.routes import (
 )
 from rota.api.routing import Paths
 from rota.api.schemas.problem import ALWAYS, problems
+from rota.api.security import SecureHeaders
 from rota.api.state import ApiState
 from rota.errors import ConfigError
 
@@ -132,10 +133,11 @@ def _add_gates(api: FastAPI, app: App, authenticate: Authenticate | None, is_loc
         addresses=Addresses(server.trusted_proxies),
         open_paths={"/metrics"} if server.public_metrics else set(),
     )
-    api.add_middleware(Hooks, owner=app)
+    api.add_middleware(Webhooks, owner=app)
     if is_local:
         api.add_middleware(LocalOnly)
     api.add_middleware(Paths)
+    api.add_middleware(SecureHeaders)
     api.add_middleware(Compressed)
 
 

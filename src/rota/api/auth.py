@@ -8,6 +8,7 @@ import inspect
 import re
 import secrets
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,6 +23,9 @@ Authenticate = Callable[[Request], "str | Awaitable[str | None] | None"]
 OPEN_PATHS = frozenset({"/health", "/ready"})
 # A page of another site can have any name point here, but not make a browser send an address.
 _LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+# What proxies add.
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 ADMIN = "api:admin"
 DEVELOPER = "api:dev"
 
@@ -76,7 +80,9 @@ class Access:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and path_of(scope) not in self._open:
-            scope["rota.actor"] = await self._actor(Request(scope))
+            request = Request(scope)
+            refuse_cross_site(request)
+            scope["rota.actor"] = await self._actor(request)
         await self._app(scope, receive, send)
 
     async def _actor(self, request: Request) -> str:
@@ -108,8 +114,9 @@ class Access:
 
 
 class LocalOnly:
-    """For an API that asks for no token: what a page of another site makes a browser send, under
-    whatever name of this machine, is refused."""
+    """For an API that asks for no token: only clients on this machine, connected directly. What a
+    page of another site makes a browser send, under whatever name of this machine, is refused, and
+    so is what a proxy on this machine passes on."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -120,12 +127,42 @@ class LocalOnly:
         await self._app(scope, receive, send)
 
     def _check(self, request: Request) -> None:
+        if not _is_local(request.client.host if request.client else None):
+            raise ProblemError(403, "not_local", "this API accepts requests from this machine only")
+        if any(name in request.headers for name in _FORWARDED):
+            raise ProblemError(403, "not_local", "this API does not accept requests from proxies")
         if _LOOPBACK.fullmatch(request.headers.get("host", "")) is None:
             raise ProblemError(403, "wrong_host", "this API accepts requests to localhost only")
         origin = request.headers.get("origin")
         is_foreign = origin is not None and origin != f"http://{request.headers['host']}"
         if is_foreign or request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             raise ProblemError(403, "cross_site", "requests from other sites are refused")
+
+
+def refuse_cross_site(request: Request) -> None:
+    """Refuse a request that changes something and that a page of another site made a browser send:
+    cookies and passwords of the browser travel with it. A program that sends a bearer token does so
+    by itself, and needs no origin."""
+    if request.method in _SAFE_METHODS:
+        return
+    if request.headers.get("authorization", "").lower().startswith("bearer "):
+        return
+    origin, host = request.headers.get("origin"), request.headers.get("host")
+    if request.headers.get("sec-fetch-site") in ("cross-site", "same-site") or (
+        origin is not None and origin not in (f"http://{host}", f"https://{host}")
+    ):
+        raise ProblemError(403, "cross_site", "requests from other sites are refused")
+
+
+def _is_local(client: str | None) -> bool:
+    """A client without an address came by a Unix socket."""
+    if client is None:
+        return True
+    try:
+        address = ip_address(client)
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def path_of(scope: Scope) -> str:

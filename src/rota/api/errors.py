@@ -86,6 +86,9 @@ _TEXTS = {
     "refused_by_database": "the database rejected this; see the server's log",
 }
 _UNKNOWN = "unknown_field"
+# So many are listed of what is wrong with one request.
+MOST_PROBLEMS = 20
+_LONGEST_NAME = 200
 _log = get_logger("api")
 _QUIET_SECONDS = 30.0
 
@@ -199,10 +202,10 @@ def of_any(error: Exception, face: Face = "rest") -> ProblemError:
 
 def as_validation_problem(error: RequestValidationError, body: Any = None) -> ProblemError:
     """`body` is the type of the request's body, which says what an unknown field may mean. Those
-    come first: one that is missing may be among them, misspelled."""
-    found = sorted(
-        (_invalid(one, body) for one in error.errors()), key=lambda one: one["code"] != _UNKNOWN
-    )
+    come first: one that is missing may be among them, misspelled. The first few are listed: looking
+    for what each of them may have meant takes time."""
+    wrong = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    found = [_invalid(one, body) for one in wrong[:MOST_PROBLEMS]]
     first = found[0]
     text = first["message"]
     detail = text if first["code"] == _UNKNOWN else f"{first['field']}: {text}"
@@ -223,7 +226,7 @@ def _path(place: Sequence[Any]) -> str:
     """`("body", "tags", 0)` is `tags[0]`, `("query", "limit")` is `limit`."""
     parts = list(place[1:]) or list(place)
     text = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in parts)
-    return text.removeprefix(".")
+    return text.removeprefix(".")[:_LONGEST_NAME]
 
 
 def install(api: FastAPI) -> None:

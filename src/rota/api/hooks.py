@@ -22,9 +22,9 @@ from rota.api.addresses import Addresses
 from rota.api.auth import path_of
 from rota.api.errors import ProblemError
 from rota.api.limits import RateLimit
-from rota.config.hooks import Hook
+from rota.config.hooks import Webhook
 from rota.errors import InputError
-from rota.model.json_bounds import check_bounds
+from rota.model.json_bounds import parse_json
 from rota.model.signatures import find_fault
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _ANSWERS = {
 }
 
 
-class Hooks:
+class Webhooks:
     """Takes what is meant for a webhook; lets everything else pass."""
 
     def __init__(self, app: ASGIApp, *, owner: App) -> None:
@@ -89,17 +89,21 @@ class Hooks:
         return await self._emit(scope, hook, headers, body, said)
 
     async def _emit(
-        self, scope: Scope, hook: Hook, headers: Mapping[str, str], body: bytes, said: Any
+        self, scope: Scope, hook: Webhook, headers: Mapping[str, str], body: bytes, said: Any
     ) -> dict[str, Any]:
         kind = kind_of(hook, headers, said)
         delivery = delivery_of(hook, headers, said)
-        key = delivery or f"sha256:{hashlib.sha256(_signed_part(hook, headers) + body).hexdigest()}"
         payload = {"hook": hook.name, "type": kind, "delivery": delivery, "body": said}
         try:
             found = await self._events.receive(
-                hook.event.replace("{type}", kind)[:200], payload, tenant=hook.tenant,
-                key=key[:400], key_period=hook.key_seconds, source={"webhook": hook.name},
-            )  # fmt: skip
+                hook.event.replace("{type}", kind)[:200],
+                payload,
+                tenant=hook.tenant,
+                key=key_of(hook, headers, body, said)[:400],
+                key_period=hook.key_seconds,
+                key_scope=f"webhook {hook.name}",
+                source={"webhook": hook.name},
+            )
         except InputError:
             await self._refuse(scope, hook.name, "not_json")
         return {"event_id": found.event_id, "is_duplicate": found.is_duplicate}
@@ -142,17 +146,12 @@ async def _read(receive: Receive, most: int) -> bytes | None:
 def _parse(body: bytes) -> Any:
     """ValueError if it is not JSON, or none that a payload can hold."""
     try:
-        check_bounds(body)
-        found = json.loads(body, parse_constant=_no_constant)
+        found = parse_json(body)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if "\\u0000" in json.dumps(found):
         raise ValueError("a string contains a NUL character")
     return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not valid JSON")
 
 
 def said_of(said: Any, *path: str) -> str | None:
@@ -162,7 +161,7 @@ def said_of(said: Any, *path: str) -> str | None:
     return said if isinstance(said, str) and said else None
 
 
-def kind_of(hook: Hook, headers: Mapping[str, str], said: Any) -> str:
+def kind_of(hook: Webhook, headers: Mapping[str, str], said: Any) -> str:
     """What the sender calls it, as part of a name."""
     header = headers.get(_KINDS.get(hook.scheme, hook.type_header.lower()))
     inner = said_of(said, "event", "type") if hook.scheme == "slack" else None
@@ -170,13 +169,22 @@ def kind_of(hook: Hook, headers: Mapping[str, str], said: Any) -> str:
     return _ODD.sub("_", word)[:100]
 
 
-def delivery_of(hook: Hook, headers: Mapping[str, str], said: Any) -> str | None:
+def delivery_of(hook: Webhook, headers: Mapping[str, str], said: Any) -> str | None:
     """The sender's number of this delivery."""
     if hook.scheme in ("stripe", "slack"):
         return said_of(said, "id" if hook.scheme == "stripe" else "event_id")
     return headers.get(_DELIVERIES.get(hook.scheme, hook.delivery_header.lower())) or None
 
 
-def _signed_part(hook: Hook, headers: Mapping[str, str]) -> bytes:
+def key_of(hook: Webhook, headers: Mapping[str, str], body: bytes, said: Any) -> str:
+    """What makes a delivery the same one: only what the sender has signed. A captured request that
+    is sent again with another id or type in its headers is a duplicate. Keys of a webhook hold for
+    all of its types."""
+    if hook.scheme in ("stripe", "slack") and (delivery := delivery_of(hook, headers, said)):
+        return delivery
+    return f"sha256:{hashlib.sha256(_signed_part(hook, headers) + body).hexdigest()}"
+
+
+def _signed_part(hook: Webhook, headers: Mapping[str, str]) -> bytes:
     """Two requests with the same body are two deliveries if their times differ."""
     return headers.get((hook.timestamp_header or "").lower(), "").encode()

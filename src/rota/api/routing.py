@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from itertools import islice
 from typing import Any, NoReturn
 from urllib.parse import unquote, unquote_to_bytes
 
@@ -13,9 +13,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rota.api.errors import ProblemError, as_validation_problem, of_any
+from rota.api.errors import MOST_PROBLEMS, ProblemError, as_validation_problem, of_any
 from rota.api.unknown import unknown
-from rota.model.json_bounds import check_bounds
+from rota.model.json_bounds import parse_json
 
 # Stands for a slash inside a name while the path is cut at its slashes. Of the private use area.
 _SLASH = "\uf8f0"
@@ -36,8 +36,7 @@ class StrictRequest(Request):
 
 def _parse(body: bytes) -> Any:
     try:
-        found = json.loads(body, parse_constant=_refuse_constant)
-        check_bounds(body)
+        found = parse_json(body)
     except (ValueError, RecursionError) as error:
         _refuse(f"the body is not JSON: {str(error)[:200]}")
     if b"\\u" in body:
@@ -47,10 +46,6 @@ def _parse(body: bytes) -> Any:
 
 def _refuse(detail: str) -> NoReturn:
     raise ProblemError(400, "malformed", detail)
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not valid JSON")
 
 
 def _check_texts(value: Any) -> None:
@@ -94,10 +89,10 @@ class StrictRoute(APIRoute):
 
 
 def _check_parameters(request: Request, known: Collection[str]) -> None:
+    wrong = (name for name in dict.fromkeys(request.query_params) if name not in known)
     found = [
         {"field": name, "code": "unknown_parameter", "message": unknown("parameter", name, known)}
-        for name in dict.fromkeys(request.query_params)
-        if name not in known
+        for name in islice(wrong, MOST_PROBLEMS)
     ]
     if found:
         first = found[0]

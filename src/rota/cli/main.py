@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
 import typer
 
-from rota.cli.program import command_of
+from rota.cli.program import WITH_VALUE, command_of
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.output import remark
 from rota.cli.terminal.watch import spell_out
 from rota.cli.terminal.wording import typed
 
+# A command that a hint names, with the application that the library knows of.
+_COMMAND = re.compile(r"`rota (?:--app \S+ )?(?=[a-z])")
 DATABASE_HINT = "is the database running? `rota config list` shows where database_url comes from"
 
 
@@ -41,7 +45,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as error:
         return error.exit_code
     except Exception as error:
-        return fail(error, _flags(words))
+        return fail(error, _flags(words), _before(words))
     return code if isinstance(code, int) else 0
 
 
@@ -60,7 +64,19 @@ def _flags(words: Sequence[str]) -> frozenset[str]:
     return frozenset(flag for one in command.params for flag in one.opts)
 
 
-def fail(error: Exception, flags: Collection[str] = ()) -> int:
+def _before(words: Sequence[str]) -> str:
+    """What a command of a hint needs as well, because this one was given it: where the application
+    and its configuration are."""
+    found: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        name, _, value = word.partition("=")
+        if name in WITH_VALUE:
+            found[name] = value or next(rest, "")
+    return "".join(f" {name} {shlex.quote(value)}" for name, value in found.items())
+
+
+def fail(error: Exception, flags: Collection[str] = (), before: str = "") -> int:
     if os.environ.get("ROTA_DEBUG", "").lower() in ("1", "true", "yes", "on"):
         import traceback
 
@@ -71,7 +87,7 @@ def fail(error: Exception, flags: Collection[str] = ()) -> int:
     message, hint, code = _explain(error)
     remark(f"error: {typed(message.rstrip(), flags)}")
     if hint:
-        remark(f"hint: {typed(hint, flags)}")
+        remark(f"hint: {_COMMAND.sub(f'`rota{before} ', typed(hint, flags))}")
     return code
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
@@ -13,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from rota import __version__
-from rota.cli.session import Session
+from rota.cli.session import Session, session
 from rota.cli.terminal import times
 
 
@@ -50,7 +51,7 @@ _NOUNS = {
     "limits": "queues.limits",
     "tenants": "tenants.data",
     "workers": "workers.workers",
-    "jobs": "jobs.settings",
+    "jobs": "jobs.sql",
     "events": "events.actions",
     "errors": "runs.errors",
     "audit": "reports.audit",
@@ -59,7 +60,7 @@ _NOUNS = {
     "config": "config",
 }
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-_WITH_VALUE = ("--app", "--config")
+WITH_VALUE = ("--app", "--config")
 
 
 @cache
@@ -91,14 +92,57 @@ def command_of(words: Sequence[str]) -> Any:
 
 @cache
 def _build(name: str | None) -> Any:
-    return typer.main.get_command(program(name))
+    made = typer.main.get_command(program(name))
+    _take_anywhere(made)
+    return made
+
+
+def _take_anywhere(command: Any) -> None:
+    """What stands before a command may stand behind it too. It is shown before it only, or where a
+    command has the option itself."""
+    for one in getattr(command, "commands", {}).values():
+        known = {flag for param in one.params for flag in param.opts}
+        one.params += [param for param in _anywhere() if not known & {*param.opts}]
+        _take_anywhere(one)
+
+
+@cache
+def _anywhere() -> Sequence[Any]:
+    made = typer.Typer(add_completion=False)
+    made.command()(_common)
+    found: Sequence[Any] = typer.main.get_command(made).params
+    return found
+
+
+def _use_app(ctx: typer.Context, value: str | None) -> None:
+    if value:
+        ctx.obj = replace(session(ctx), app=value)
+
+
+def _use_config(value: str | None) -> None:
+    if value:
+        # By the environment, because the application, which loads its own, must find the same.
+        os.environ["ROTA_CONFIG"] = os.path.abspath(value)
+
+
+# Eager: names that are completed come from that database.
+def _common(
+    app: Annotated[
+        str | None,
+        typer.Option(hidden=True, is_eager=True, expose_value=False, callback=_use_app),
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(hidden=True, is_eager=True, expose_value=False, callback=_use_config),
+    ] = None,
+) -> None: ...
 
 
 def _first_word(words: Sequence[str]) -> str | None:
     """The command, where there is one of that name."""
     rest = iter(words)
     for word in rest:
-        if word in _WITH_VALUE:
+        if word in WITH_VALUE:
             next(rest, None)
         elif not word.startswith("-"):
             return word if word in _COMMANDS or word in _NOUNS else None
@@ -136,9 +180,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    if config_file:
-        # By the environment, because the application, which loads its own, must find the same.
-        os.environ["ROTA_CONFIG"] = os.path.abspath(config_file)
+    _use_config(config_file)
     times.use_environment()
     ctx.obj = Session(app=app)
 

@@ -111,6 +111,20 @@ def session(ctx: typer.Context) -> Session:
     return found if found is not None else Session()
 
 
+def place_of(config: Config, home: Path | None = None) -> str:
+    """Which database this is, in words without any secret. `home`: that of the embedded server."""
+    if home is not None or not config.database_url:
+        return f"embedded Postgres in {home or _embedded_home(config)}"
+    from psycopg.conninfo import conninfo_to_dict
+
+    found = conninfo_to_dict(config.database_url)
+    # Several hosts are listed with commas, and so are their ports.
+    hosts = str(found.get("host") or found.get("hostaddr") or "the local socket")
+    port = f", port {found['port']}" if found.get("port") else ""
+    name = found.get("dbname") or found.get("user") or "the default one"
+    return f'database "{name}" at {hosts}{port}'
+
+
 @contextmanager
 def administer(ctx: typer.Context) -> Iterator[App]:
     """The use cases, on the database of this session."""
@@ -127,7 +141,13 @@ def _open(ctx: typer.Context) -> App:
 
     config = session(ctx).config()
     refuse_empty(config)
-    return App(config=config)
+    return App(config=chosen(config))
+
+
+def chosen(config: Config) -> Config:
+    """The same for a program that says by itself which database it uses, or finds one that is
+    there: the application need not."""
+    return config.override({"embedded": True}) if config.embedded else config
 
 
 @contextmanager

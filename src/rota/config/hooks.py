@@ -20,7 +20,7 @@ DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class Webhook:
     """One webhook: how its sender signs, and what its requests become.
 
     `event` is the name of the event; `{type}` stands for what the sender calls it. `secret` may be
@@ -47,7 +47,7 @@ class Hook:
         )
 
 
-def read_hooks(data: Any, env: Mapping[str, str], where: str) -> dict[str, Hook]:
+def read_hooks(data: Any, env: Mapping[str, str], where: str) -> dict[str, Webhook]:
     """ConfigError names the hook and what is wrong with it, never a secret."""
     if not isinstance(data, Mapping):
         raise ConfigError(f"hooks must contain one table per webhook: write [hooks.NAME] ({where})")
@@ -67,7 +67,7 @@ def variable_of(name: str) -> str:
     return f"{PREFIX}{name.upper().replace('-', '_')}_SECRET"
 
 
-def _read(name: str, table: Any, env: Mapping[str, str], where: str) -> Hook:
+def _read(name: str, table: Any, env: Mapping[str, str], where: str) -> Webhook:
     place = f"[hooks.{name}] ({where})"
     if not _NAME.fullmatch(name):
         raise ConfigError(
@@ -75,7 +75,7 @@ def _read(name: str, table: Any, env: Mapping[str, str], where: str) -> Hook:
         )
     if not isinstance(table, Mapping):
         raise ConfigError(f"{place} must be a table with scheme, secret, event …")
-    known = [one.name for one in fields(Hook) if one.name != "name"]
+    known = [one.name for one in fields(Webhook) if one.name != "name"]
     for key in table:
         if key not in known:
             raise UnknownOption(
@@ -84,7 +84,7 @@ def _read(name: str, table: Any, env: Mapping[str, str], where: str) -> Hook:
     given = dict(table) | {"name": name, "secret": _secrets(table.get("secret"), env, name, place)}
     given["event"] = table.get("event") or f"{name}.{{type}}"
     try:
-        hook: Hook = TypeAdapter(Hook).validate_python(given)
+        hook: Webhook = TypeAdapter(Webhook).validate_python(given)
     except ValidationError as error:
         field_name = str(error.errors()[0]["loc"][0])
         hint = f"schemes are {', '.join(_SCHEMES)}" if field_name == "scheme" else None
@@ -105,7 +105,7 @@ def _secrets(given: Any, env: Mapping[str, str], name: str, place: str) -> tuple
     return tuple(listed)
 
 
-def _check(hook: Hook, place: str) -> None:
+def _check(hook: Webhook, place: str) -> None:
     if not _EVENT.fullmatch(hook.event.replace("{type}", "type")):
         raise ConfigError(f"{place}: event must have 1 to 150 characters, without spaces and *")
     if len(hook.tenant) > 200:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from rota.config.catalogue import (
     nearest,
     parse_text,
 )
-from rota.config.hooks import Hook, read_hooks
+from rota.config.hooks import Webhook, read_hooks
 from rota.config.settings import Settings
 from rota.errors import ConfigError, UnknownOption
 
@@ -33,7 +34,7 @@ class Config(Settings):
 
     file: Path | None = None
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
-    hooks: Mapping[str, Hook] = field(default_factory=dict, repr=False, hash=False)
+    hooks: Mapping[str, Webhook] = field(default_factory=dict, repr=False, hash=False)
 
     @classmethod
     def load(
@@ -52,7 +53,7 @@ class Config(Settings):
         ranges: it is for tests, which cannot wait for a lease of ten seconds.
         """
         env = os.environ if env is None else env
-        path = _given_file(toml_path, env) or find_file(Path.cwd())
+        path = _given_file(toml_path, env) or _trusted(find_file(Path.cwd()), env)
         values: dict[str, Any] = {}
         sources: dict[str, Source] = {}
         in_file = _tables(path) if path else {}
@@ -106,6 +107,32 @@ def find_file(start: Path) -> Path | None:
         if (directory / ".git").exists():
             return None
     return None
+
+
+def _trusted(found: Path | None, env: Mapping[str, str]) -> Path | None:
+    """A file that nobody named must belong to who runs this, or to root, and not be open to others:
+    it names the application that is imported, and so runs code."""
+    if found is None or not hasattr(os, "geteuid"):
+        return found
+    info = found.stat()
+    owners = {0, os.geteuid()}
+    if os.geteuid() == 0 and env.get("SUDO_UID", "").isdecimal():
+        owners.add(int(env["SUDO_UID"]))
+    hint = f"if you trust it, name it: --config {found}, or ROTA_CONFIG={found}"
+    if info.st_uid not in owners:
+        raise ConfigError(
+            f"{found} belongs to user id {info.st_uid}, not to you or root, and is not read",
+            hint=hint,
+        )
+    is_open = info.st_mode & stat.S_IWOTH or (
+        info.st_mode & stat.S_IWGRP and info.st_gid not in (0, os.getegid())
+    )
+    if is_open:
+        raise ConfigError(
+            f"{found} can be changed by other users, and is not read",
+            hint=f"chmod go-w {found}; {hint}",
+        )
+    return found
 
 
 def read_toml(path: Path) -> dict[str, Any]:

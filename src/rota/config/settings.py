@@ -84,7 +84,9 @@ class Settings:
         str | None,
         Field(
             min_length=1,
-            description="Release of your application, shown with its workers.",
+            description="Release of your application, shown with its workers. During a "
+            "deployment, processes of an older release do not overwrite what the newest one "
+            "declares.",
             examples=["2026-01-31"],
         ),
     ] = None

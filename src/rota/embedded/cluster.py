@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from pathlib import Path
 
 from rota.embedded.binaries import Binaries
 from rota.embedded.launch import server_environment
@@ -11,8 +12,12 @@ from rota.embedded.locks import FileLock
 from rota.embedded.paths import Home
 from rota.errors import EmbeddedError
 
-# Not `rota`: a schema of that name comes first in the search path of a role that is called so.
-USER = "postgres"
+# Applications use this role, which owns its database and nothing else: whoever can make one run SQL
+# must not write files as the owner of the server. Its name is not `rota`: a schema of that name
+# comes first in the search path of a role that is called so.
+USER = "rota_app"
+# For upkeep of the server.
+SUPERUSER = "postgres"
 
 
 def ensure_cluster(home: Home, binaries: Binaries, running: FileLock) -> bool:
@@ -24,12 +29,12 @@ def ensure_cluster(home: Home, binaries: Binaries, running: FileLock) -> bool:
     return True
 
 
-def read_password(home: Home) -> str:
+def read_password(file: Path) -> str:
     try:
-        return home.password_file.read_text().strip()
+        return file.read_text().strip()
     except OSError as error:
         raise EmbeddedError(
-            f"cannot read the password in {home.password_file}: {error.strerror}",
+            f"cannot read the password in {file}: {error.strerror}",
             hint="run as the user who started the server first; a lost file cannot be replaced",
         ) from error
 
@@ -55,12 +60,13 @@ def _initialise(home: Home, binaries: Binaries, running: FileLock) -> None:
     # Beside its place and then renamed: an initdb that was interrupted leaves nothing in the way.
     unfinished = home.path / "cluster.new"
     shutil.rmtree(unfinished, ignore_errors=True)
-    home.create(home.password_file.name, secrets.token_urlsafe(24) + "\n")
+    for file in (home.password_file, home.superuser_password_file):
+        home.create(file.name, secrets.token_urlsafe(24) + "\n")
     answer = home.account.run(
         binaries.initdb,
         f"--pgdata={unfinished}",
-        f"--username={USER}",
-        f"--pwfile={home.password_file}",
+        f"--username={SUPERUSER}",
+        f"--pwfile={home.superuser_password_file}",
         "--auth=scram-sha-256",
         "--encoding=UTF8",
         "--no-sync",  # a fresh cluster holds nothing to lose; the watchdog syncs it afterwards

@@ -28,6 +28,8 @@ _SETTINGS = {
 }
 _NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _LOG_BYTES = 10_000_000
+# How programs and libraries are found, and where temporary files go.
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_", "TMPDIR", "SYSTEMROOT")
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,9 @@ def log_error(home: Home, what: str, offset: int = 0) -> EmbeddedError:
 
 
 def server_environment() -> dict[str, str]:
-    """Ours, without what would change the server: PGDATA, PGPORT, the host's language and zone."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    kept.pop("TZ", None)
+    """What the server's programs need to start, and nothing else: secrets of the application do not
+    belong in it, and PGDATA, PGPORT, the host's language and zone would change the server."""
+    kept = {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
     return kept | {"LC_ALL": "C"}
 
 

@@ -38,6 +38,10 @@ class Home:
         return self.path / "password"
 
     @property
+    def superuser_password_file(self) -> Path:
+        return self.path / "superuser-password"
+
+    @property
     def log_file(self) -> Path:
         return self.path / "server.log"
 

@@ -12,11 +12,12 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import psycopg
-from psycopg import pq
+from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
 
+from rota.embedded.accounts import server_account
 from rota.embedded.binaries import find_binaries
-from rota.embedded.cluster import USER, ensure_cluster, read_password
+from rota.embedded.cluster import SUPERUSER, USER, ensure_cluster, read_password
 from rota.embedded.launch import Launch, launch, log_error, start_watchdog
 from rota.embedded.locks import FileLock
 from rota.embedded.paths import Home, open_home
@@ -57,10 +58,16 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """For psycopg and asyncpg alike; holds the password."""
+        """For psycopg and asyncpg alike; holds the password. Its role owns the database, and is no
+        superuser."""
         if self._url is None:
             raise EmbeddedError("the embedded Postgres has no URL yet: call start() first")
         return self._url
+
+    @property
+    def superuser_url(self) -> str:
+        """The same database as the superuser, for upkeep of the server."""
+        return _superuser_url(Home(self.home, server_account(self.home)), self.url)
 
     @property
     def home(self) -> Path:
@@ -137,7 +144,7 @@ class EmbeddedPostgres:
                 raise log_error(home, f"was not ready within {_START_SECONDS:g} s")
             time.sleep(0.01)
         _ensure_watchdog(home)
-        _ensure_database(url)
+        _ensure_database(home, url)
         return url
 
     def _launch(self, home: Home, running: FileLock) -> Launch:
@@ -166,7 +173,8 @@ def _ready_url(home: Home, launched: Launch | None) -> str | None:
     if ready is None or (launched is not None and ready.directory != launched.socket_dir):
         return None
     host = quote(str(ready.directory), safe="")
-    url = f"postgresql://{USER}:{read_password(home)}@/{_DATABASE}?host={host}&port={ready.port}"
+    password = read_password(home.password_file)
+    url = f"postgresql://{USER}:{password}@/{_DATABASE}?host={host}&port={ready.port}"
     return url if _answers(url) else None
 
 
@@ -197,13 +205,32 @@ def _ensure_watchdog(home: Home) -> None:
         start_watchdog(home, ready.directory)
 
 
-def _ensure_database(url: str) -> None:
+def _superuser_url(home: Home, url: str) -> str:
+    _, _, place = url.partition("@")
+    return f"postgresql://{SUPERUSER}:{read_password(home.superuser_password_file)}@{place}"
+
+
+def _ensure_database(home: Home, url: str) -> None:
+    """The application's role and its database, made by the superuser at the first start."""
     try:
-        with psycopg.connect(url, dbname=_ALWAYS_THERE, autocommit=True) as connection:
-            known = connection.execute(
-                "SELECT FROM pg_database WHERE datname = %s", [_DATABASE]
-            ).fetchone()
-            if known is None:
-                connection.execute(f"CREATE DATABASE {_DATABASE}")
+        with psycopg.connect(
+            _superuser_url(home, url), dbname=_ALWAYS_THERE, autocommit=True
+        ) as conn:
+            if not _has(conn, "pg_roles", "rolname", USER):
+                # It may create databases, as tests do, and read statistics, as `rota doctor` does.
+                conn.execute(
+                    sql.SQL("CREATE ROLE {} LOGIN CREATEDB IN ROLE pg_monitor PASSWORD {}").format(
+                        sql.Identifier(USER), read_password(home.password_file)
+                    )
+                )
+            if not _has(conn, "pg_database", "datname", _DATABASE):
+                conn.execute(f"CREATE DATABASE {_DATABASE} OWNER {USER}")
     except psycopg.Error as error:
         raise EmbeddedError(f"the embedded Postgres refuses connections: {error}") from error
+
+
+def _has(conn: psycopg.Connection[tuple[object, ...]], table: str, column: str, name: str) -> bool:
+    query = sql.SQL("SELECT FROM {} WHERE {} = {}").format(
+        sql.Identifier("pg_catalog", table), sql.Identifier(column), name
+    )
+    return conn.execute(query).fetchone() is not None

@@ -17,6 +17,7 @@ import msgspec
 from rota.config import Config
 from rota.executors.threads import ThreadPool
 from rota.executors.transaction import AttemptTransaction
+from rota.model.hook import Hook
 from rota.model.outcome import SUCCEEDED, Outcome, Policy
 from rota.model.run import Claim
 from rota.store.sessions.pool import Database
@@ -99,6 +100,9 @@ class CalledAttempt(Protocol):
     # The handler's function and what it is called with, for kinds that are bound.
     body: Callable[..., Any]
     arguments: dict[str, Any]
+    # What surrounds the call, and what it is given: the context, where there is one.
+    around: tuple[Hook, ...]
+    context: Any
 
     @property
     def handler(self) -> Handler: ...

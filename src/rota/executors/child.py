@@ -19,17 +19,22 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from rota.executors import wire
+from rota.executors.beside import entering
 from rota.executors.child_attempt import ChildAttempt, ChildSessions
 from rota.executors.child_logs import begin_capture, end_capture, print_safely
+from rota.executors.frameworks import inside_frameworks
+from rota.executors.lifespans import Lifespans
 from rota.executors.location import resolve, resolve_reference
 from rota.executors.remote import pack
+from rota.model.hook import Hook
+from rota.model.inside import await_inside, call_inside
 from rota.telemetry import otel, parent
 
 # By name: this layer stands beside the one that declares them, and a child needs both.
@@ -38,6 +43,7 @@ _ENCODE = "rota.jobs.encoding:encode_result"
 # How often a child looks whether its parent is still the same. The channel's end says so at
 # once, unless a fork of the worker keeps its side open.
 _LOOK_MS = 5000
+_Body = tuple[Callable[..., Any], dict[str, Any]]
 
 
 class Terminated(SystemExit):
@@ -116,12 +122,20 @@ class Child:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._app_ref: str | None = None
+        self._app: Any = None
+        self._lifespans: dict[int, Lifespans] = {}
 
     @cached_property
     def _runner(self) -> asyncio.Runner:
         return asyncio.Runner()
 
     def run(self) -> None:
+        try:
+            self._serve()
+        finally:
+            self._leave_lifespans()
+
+    def _serve(self) -> None:
         while True:
             match self._channel.next():
                 case wire.Hello(path, argv, app_ref):
@@ -144,12 +158,14 @@ class Child:
     def _attempt(self, work: wire.Work, attempt: ChildAttempt) -> wire.Return:
         otel.attach(work.trace)
         parent.begin(work.claim.id)
-        body = self._bind(work, attempt)
+        body, hooks = self._bind(work, attempt)
         print_safely()
+        if hooks is not None:
+            attempt.state = self._enter_lifespans(hooks)
         if work.captured_level is not None:
             begin_capture(attempt.store_record, attempt.store_event, work.captured_level)
         try:
-            value = body()
+            value = self._call(body, attempt, () if hooks is None else hooks.around_attempt)
             if inspect.iscoroutine(value):
                 return self._run(_await(value, work, attempt))
             result = _encode(value, work)
@@ -163,15 +179,51 @@ class Child:
             return self._runner.run(body, context=contextvars.copy_context())
         except (SystemExit, KeyboardInterrupt):
             # These leave the loop from whichever coroutine raised them; others may hang in it.
+            self._leave_lifespans()
             self._runner.close()
             del self._runner
             raise
 
-    def _bind(self, work: wire.Work, attempt: ChildAttempt) -> Callable[[], Any]:
-        """The handler with its arguments."""
+    def _call(self, body: _Body, attempt: ChildAttempt, around: tuple[Hook, ...]) -> Any:
+        """What the handler returned, inside its hooks, or a coroutine that does the same."""
+        function, arguments = body
+        is_async = inspect.iscoroutinefunction(function)
+        around = inside_frameworks(around, is_async=is_async)
+        if not around:
+            return function(**arguments)
+        context = _context(attempt)
+        if is_async:
+            return await_inside(around, context, function, arguments)
+        return call_inside(around, context, function, arguments, entering(self._runner.run))
+
+    def _enter_lifespans(self, hooks: Any) -> Mapping[str, Any]:
+        """Those of the handler's application, entered by its first attempt here."""
+        found = self._lifespans.get(id(hooks))
+        if found is None:
+            made = Lifespans(lambda: hooks.lifespans, hooks.app)
+            if not hooks.lifespans:
+                return made.state
+            self._runner.run(made.enter(lambda _: self._forget(id(hooks))))
+            found = self._lifespans[id(hooks)] = made
+        return found.state
+
+    def _forget(self, hooks: int) -> None:
+        """Its lifespans have ended by themselves: the next attempt enters them again."""
+        self._lifespans.pop(hooks, None)
+
+    def _leave_lifespans(self) -> None:
+        entered, self._lifespans = self._lifespans, {}
+        for one in entered.values():
+            try:
+                self._runner.run(one.leave())
+            except BaseException:
+                traceback.print_exc()
+
+    def _bind(self, work: wire.Work, attempt: ChildAttempt) -> tuple[_Body, Any]:
+        """The handler with its arguments, and the hooks of its application."""
         if self._app_ref is not None:
             # The application first: it knows the order in which its modules can be imported.
-            resolve_reference(self._app_ref)
+            self._app = resolve_reference(self._app_ref)
             self._app_ref = None
         found: Any = resolve(work.location)
         definition = getattr(found, "definition", None)
@@ -183,9 +235,28 @@ class Child:
             arguments = definition.schema.decode(work.claim.payload, work.is_validated)
             name = name or definition.schema.context_parameter
         if name is not None:
-            context: Any = resolve_reference(_CONTEXT)
-            arguments = {**arguments, name: context(attempt)}
-        return lambda: function(**arguments)
+            arguments = {**arguments, name: _context(attempt)}
+        return (function, arguments), self._hooks(found, work, definition)
+
+    def _hooks(self, found: Any, work: wire.Work, definition: Any) -> Any:
+        """A job may be declared elsewhere than where its function is found."""
+        registry = getattr(self._app, "registry", None)
+        if definition is None and registry is not None:
+            definition = registry.find(work.claim.job)
+        if definition is None:
+            jobs = vars(sys.modules[found.__module__]).values()
+            declared = (getattr(one, "definition", None) for one in list(jobs))
+            definition = next((one for one in declared if _is_of(one, found)), None)
+        return getattr(definition, "hooks", None)
+
+
+def _is_of(definition: Any, function: object) -> bool:
+    return getattr(definition, "function", None) is function
+
+
+def _context(attempt: ChildAttempt) -> Any:
+    context: Any = resolve_reference(_CONTEXT)
+    return context(attempt)
 
 
 def _encode(value: object, work: wire.Work) -> bytes | None:
@@ -200,18 +271,20 @@ async def _await(
     task = asyncio.current_task()
     assert task is not None
     attempt.attach(task)
+    before = asyncio.all_tasks()
     try:
         result = _encode(await body, work)
         return wire.Return(attempt.call, result, await attempt.finish(result))
     finally:
         attempt.detach()
         await attempt.close()
-        await _end_others(task)
+        await _end_others(before)
 
 
-async def _end_others(task: asyncio.Task[Any]) -> None:
-    """As `asyncio.run` does: what a handler left behind does not reach into the next attempt."""
-    others = asyncio.all_tasks() - {task}
+async def _end_others(known: set[asyncio.Task[Any]]) -> None:
+    """As `asyncio.run` does: what a handler left behind does not reach into the next attempt. What
+    lifespans have started stays."""
+    others = asyncio.all_tasks() - known
     for other in others:
         other.cancel()
     if others:

@@ -59,6 +59,7 @@ class ChildAttempt:
         self._is_cancelled = False
         self._cancel_coroutine: Callable[[], object] | None = None
         self._transaction: AttemptTransaction | None = None
+        self.state: Mapping[str, Any] = {}
 
     @property
     def claim(self) -> Claim:

@@ -13,6 +13,7 @@ from rota.executors.base import (
     Returned,
 )
 from rota.executors.transaction import AttemptTransaction
+from rota.model.inside import await_inside
 from rota.telemetry import capture, parent
 
 
@@ -23,7 +24,12 @@ class CoroutineExecutor(Executor):
         asking = parent.begin(attempt.claim.id)
         capturing = capture.begin(attempt.store_log) if attempt.is_captured else None
         try:
-            result = await attempt.body(**attempt.arguments)
+            if around := attempt.around:
+                result = await await_inside(
+                    around, attempt.context, attempt.body, attempt.arguments
+                )
+            else:
+                result = await attempt.body(**attempt.arguments)
             text = None if result is None else attempt.encode(result)
             if attempt.transaction is not None:
                 return await _complete(attempt, attempt.transaction, text)

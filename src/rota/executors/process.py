@@ -17,7 +17,8 @@ from rota.executors.location import locate
 from rota.executors.wire import Work
 from rota.telemetry import otel
 
-LEAVE_SECONDS = 1.0
+# For what an idle child does at its end: lifespans, exit handlers.
+LEAVE_SECONDS = 5.0
 
 
 class ProcessExecutor(Executor):

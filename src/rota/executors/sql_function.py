@@ -23,13 +23,13 @@ from rota.errors import AttemptTimeout
 from rota.executors.base import CommittedItself, Decided
 from rota.executors.ending import Rows, carry_out, write
 from rota.executors.lending import Lending
-from rota.executors.run_as import settle
+from rota.executors.run_as import ask_as, settle
 from rota.executors.sql_result import FunctionResult, SqlFailure, read_result
 from rota.model.outcome import Outcome
 from rota.model.run import Claim
 from rota.store.runs.ends import end_one
 from rota.store.sessions.opening import lent
-from rota.store.sql_jobs import find_call
+from rota.store.sql_jobs import SqlCall, find_call
 from rota.store.statements import Statements
 
 WriteLog = Callable[[str, str, Mapping[str, Any]], None]
@@ -90,15 +90,15 @@ class SqlFunctionCall:
     ) -> CommittedItself | Decided:
         found = find_call(self._claim.job)
         rows = await (await conn.execute(*self._statements.of(found))).fetchall()
-        call, mode, is_answering, caller = found.read(rows)
-        if mode == "none":
+        call = found.read(rows)
+        if call.transaction_mode == "none":
             if not self._has_session:
                 raise NeedsSession
-            answer = await self._ask(conn, call, is_answering, is_local=False)
+            answer = await self._ask(conn, call, is_local=False)
             return Decided(decide(answer), self._duration_ms)
         async with conn.transaction():
-            answer = await self._ask(conn, call, is_answering, is_local=True)
-            await self._close_up(conn, caller)
+            answer = await self._ask(conn, call, is_local=True)
+            await self._close_up(conn, call)
             if self._told.is_set():
                 raise asyncio.CancelledError
             outcome, duration_ms = decide(answer), self._duration_ms
@@ -106,19 +106,20 @@ class SqlFunctionCall:
         return CommittedItself(outcome, duration_ms)
 
     async def _ask(
-        self, conn: AsyncConnection[Any], call: str, is_answering: bool, is_local: bool
+        self, conn: AsyncConnection[Any], call: SqlCall, is_local: bool
     ) -> FunctionResult:
         level = "debug1" if self._is_debug else "log"
         await conn.execute(*self._lending.begin(is_local=is_local, level=level))
         await self._limit(conn, is_local)
         if self._told.is_set():
             raise asyncio.CancelledError
+        payload = self._claim.payload.decode()
+        if call.settle is not None:
+            return read_result(await ask_as(conn, call.call, payload))
         cursor = psycopg.AsyncRawCursor(conn)
-        takes_payload = call.endswith("$1::jsonb)")
-        await cursor.execute(
-            call.encode(), [self._claim.payload.decode()] if takes_payload else None
-        )
-        if not is_answering:
+        takes_payload = call.call.endswith("$1::jsonb)")
+        await cursor.execute(call.call.encode(), [payload] if takes_payload else None)
+        if not call.is_answering:
             return FunctionResult(True)
         row = await cursor.fetchone()
         return read_result(row[0] if row else None)
@@ -129,7 +130,7 @@ class SqlFunctionCall:
             # Rounded up: before the attempt's time is over, its end would be no timeout.
             await conn.execute(_LIMIT, [f"{max(1, ceil(left * _CLOCK_RATE) + 1)}ms", is_local])
 
-    async def _close_up(self, conn: AsyncConnection[Any], caller: str | None) -> None:
+    async def _close_up(self, conn: AsyncConnection[Any], call: SqlCall) -> None:
         """After the body, whose code may still run: in deferred triggers, and as its role."""
 
         async def reset() -> None:
@@ -137,8 +138,8 @@ class SqlFunctionCall:
             await self._limit(conn)
 
         last = self._lending.end()
-        if caller is not None:
-            await settle(conn, caller, self._statements, reset)
+        if call.settle is not None:
+            await settle(conn, call, self._statements, reset)
             last = self._lending.end(is_settled=True)
         await AsyncClientCursor(conn).execute(*last)
 

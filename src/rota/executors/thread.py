@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Mapping
 
 from rota.executors.base import CalledAttempt, CallOutcome, CommittedItself, Executor, Returned
+from rota.executors.beside import entering
+from rota.model.inside import call_inside
 from rota.telemetry import capture, otel, parent
 
 # How long a thread that was told to stop may take before its slot goes on without it.
@@ -21,7 +23,7 @@ class ThreadExecutor(Executor):
         loop = asyncio.get_running_loop()
         attempt.tell_instead(lambda: loop.call_soon(told.set))
         trace = otel.carrier()
-        call = self._means.threads.call(lambda: _in_thread(attempt, trace))
+        call = self._means.threads.call(lambda: _in_thread(attempt, trace, loop))
         stopped = loop.create_task(told.wait())
         try:
             await asyncio.wait((call, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -37,7 +39,9 @@ class ThreadExecutor(Executor):
             call.cancel()
 
 
-def _in_thread(attempt: CalledAttempt, trace: Mapping[str, str] | None) -> CallOutcome:
+def _in_thread(
+    attempt: CalledAttempt, trace: Mapping[str, str] | None, loop: asyncio.AbstractEventLoop
+) -> CallOutcome:
     """In a thread, whose context is its own. Drivers and ORMs may know a connection by its thread,
     so what the handler wrote is completed here, too."""
     parent.begin(attempt.claim.id)
@@ -45,7 +49,13 @@ def _in_thread(attempt: CalledAttempt, trace: Mapping[str, str] | None) -> CallO
     if attempt.is_captured:
         capture.begin(attempt.store_log)
     try:
-        result = attempt.body(**attempt.arguments)
+        if attempt.around:
+            result = call_inside(
+                attempt.around, attempt.context, attempt.body, attempt.arguments,
+                entering(lambda step: asyncio.run_coroutine_threadsafe(step, loop).result()),
+            )  # fmt: skip
+        else:
+            result = attempt.body(**attempt.arguments)
         text = None if result is None else attempt.encode(result)
         transaction = attempt.transaction
         if transaction is None or not transaction.is_open or attempt.is_cancelled:

@@ -10,10 +10,14 @@ import asyncio
 import contextvars
 import queue
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from rota.executors.frameworks import thread_ends
+
 _T = TypeVar("_T")
+_LOOK_SECONDS = 0.005
 
 _Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
 
@@ -25,7 +29,7 @@ class ThreadPool:
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._idle = 0
-        self._count = 0
+        self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
 
     def call(self, body: Callable[[], _T]) -> asyncio.Future[_T]:
@@ -40,20 +44,30 @@ class ThreadPool:
             if self._idle:
                 self._idle -= 1
             else:
-                self._count += 1
-                threading.Thread(
-                    target=self._run, name=f"rota thread {self._count}", daemon=True
-                ).start()
+                name = f"rota thread {len(self._threads) + 1}"
+                self._threads.append(threading.Thread(target=self._run, name=name, daemon=True))
+                self._threads[-1].start()
         self._work.put((loop, future, body))
         return future
 
-    def close(self) -> None:
+    def close(self, seconds: float = 0) -> None:
+        """Each thread ends when it has nothing to do. Waits at most so long for those that have
+        nothing to do now."""
         with self._lock:
-            count, self._count = self._count, 0
-        for _ in range(count):
+            threads, self._threads, idle = self._threads, [], self._idle
+        for _ in threads:
             self._work.put(None)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and len(threads) - _alive(threads) < idle:
+            time.sleep(_LOOK_SECONDS)
 
     def _run(self) -> None:
+        try:
+            self._serve()
+        finally:
+            thread_ends()
+
+    def _serve(self) -> None:
         while (work := self._work.get()) is not None:
             loop, future, body = work
             # Its own context: what a handler sets is not there for the next one.
@@ -65,6 +79,10 @@ class ThreadPool:
             except RuntimeError:
                 return  # The loop is closed: nobody waits.
             del work, loop, future, body, result, error
+
+
+def _alive(threads: Iterable[threading.Thread]) -> int:
+    return sum(thread.is_alive() for thread in threads)
 
 
 def _outcome(body: Callable[[], Any]) -> tuple[Any, BaseException | None]:

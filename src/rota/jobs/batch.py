@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, Unpack
 
 from rota.errors import InputError
 from rota.jobs.handle import R_co
-from rota.jobs.options import NO_OPTIONS, Options
+from rota.jobs.options import NO_OPTIONS, OptionKeywords, Options
 
 _OF_KEYS = {"key", "key_seconds", "on_conflict"}
 # One round trip for the usual bulk; beyond it, memory on both sides counts for more.
@@ -28,6 +28,10 @@ class Call(NamedTuple, Generic[R_co]):
     validated_by: int | None
     options: Options
     decode: Callable[[Any], R_co] | None = None
+
+    def with_options(self, **options: Unpack[OptionKeywords]) -> Call[R_co]:
+        """Return the same call with these options changed, for hooks of `around_enqueue`."""
+        return self._replace(options=self.options.merge(options))
 
 
 class BatchPart(NamedTuple):

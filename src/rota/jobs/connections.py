@@ -38,7 +38,7 @@ async def fetch(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Row
     driver = find_driver(connection)
     if driver.fetch is None:
         raise InputError(
-            f"{driver.name} is sync: use enqueue_sync, or send_many_sync, with it",
+            f"{driver.name} is sync: use enqueue_sync, or enqueue_many_sync, with it",
             hint="await enqueue() takes an async connection",
         )
     with translate_foreign():
@@ -50,7 +50,7 @@ def fetch_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows
     driver = find_driver(connection)
     if driver.fetch_sync is None:
         raise InputError(
-            f"{driver.name} is async: use await enqueue(), or await send_many(), with it",
+            f"{driver.name} is async: use await enqueue(), or await enqueue_many(), with it",
             hint="enqueue_sync() takes a sync connection",
         )
     with translate_foreign():

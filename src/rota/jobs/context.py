@@ -36,6 +36,8 @@ class Attempt(Protocol):
     def timeout(self) -> float | None: ...
     @property
     def is_cancelled(self) -> bool: ...
+    @property
+    def state(self) -> Mapping[str, Any]: ...
     def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None: ...
     def report_progress(self, fraction: float, message: str | None) -> None: ...
     def open_transaction(self, source: Any) -> AbstractAsyncContextManager[Any]: ...
@@ -80,13 +82,25 @@ class Context:
     """The context of an attempt, passed to a parameter annotated with `rota.Context`. Times are the
     database's."""
 
-    __slots__ = ("_attempt", "_extras", "log")
+    __slots__ = ("_attempt", "_decoded")
 
     def __init__(self, attempt: Attempt) -> None:
+        # No more than that: many handlers, and most hooks, ask for nothing else.
         self._attempt = attempt
-        extras = attempt.claim.extras
-        self._extras: Mapping[str, Any] = msgspec.json.decode(extras) if extras else {}
-        self.log = AttemptLog(attempt)
+        self._decoded: Mapping[str, Any] | None = None
+
+    @property
+    def log(self) -> AttemptLog:
+        """Lines written to it are stored with the attempt."""
+        return AttemptLog(self._attempt)
+
+    @property
+    def _extras(self) -> Mapping[str, Any]:
+        found = self._decoded
+        if found is None:
+            extras = self._attempt.claim.extras
+            found = self._decoded = msgspec.json.decode(extras) if extras else {}
+        return found
 
     @property
     def job(self) -> str:
@@ -186,6 +200,11 @@ class Context:
     def is_cancelled(self) -> bool:
         """Whether this attempt should stop. Threads must check it; coroutines are cancelled."""
         return self._attempt.is_cancelled
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What the lifespans of the application have yielded in this process."""
+        return self._attempt.state
 
     def progress(self, fraction: float, message: str | None = None) -> None:
         """Report the progress (0 to 1) with an optional message, shown with the run."""

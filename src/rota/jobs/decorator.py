@@ -170,6 +170,7 @@ class JobDecorator:
     def _declare(self, function: Callable[..., Any], arguments: Any) -> Job:
         if isinstance(function, Job):
             function = function.definition.function
-        definition = JobDefinition.of(function, self._enqueuer.config, arguments)
+        hooks = self._registry.hooks
+        definition = JobDefinition.of(function, self._enqueuer.config, arguments, hooks)
         self._registry.add(definition)
         return Job(definition, self._enqueuer)

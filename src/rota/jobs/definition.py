@@ -11,12 +11,20 @@ from typing import Any
 
 from rota.config import Config
 from rota.errors import JobError, PayloadError
-from rota.jobs.job_arguments import BackoffFunction, ExecutorName, JobArguments, check_arguments
+from rota.jobs.hooks import NO_HOOKS, FailureFunction, Hooks
+from rota.jobs.job_arguments import (
+    BackoffFunction,
+    ExecutorName,
+    JobArguments,
+    UpgradeFunction,
+    check_arguments,
+)
 from rota.jobs.key_template import check_key
 from rota.jobs.limits import name_limits
 from rota.jobs.payload import PayloadSchema
 from rota.jobs.result import result_decoder
 from rota.jobs.timings import name_schedules
+from rota.jobs.upgrade import intake_of
 from rota.jobs.values import check_duration
 from rota.model.backoff import Backoff
 from rota.model.outcome import Policy
@@ -59,15 +67,26 @@ class JobDefinition:
     expires_in: float | None = None
     key: str | None = None
     tenant: str | None = None
+    upgrade: UpgradeFunction | None = None
+    aliases: tuple[str, ...] = ()
+    intake: int = 0  # which payloads this code takes: two processes with the same one take the same
+    on_failure: FailureFunction | None = None
+    hooks: Hooks = NO_HOOKS
 
     @classmethod
     def of(
-        cls, function: Callable[..., Any], config: Config, arguments: JobArguments
+        cls,
+        function: Callable[..., Any],
+        config: Config,
+        arguments: JobArguments,
+        hooks: Hooks = NO_HOOKS,
     ) -> JobDefinition:
         """Check a declaration; a JobError names the function and what is wrong with it."""
         place = _check_function(function)
         values = check_arguments(arguments, place, config)
         name = values.pop("name", None) or function.__name__
+        if name in values.get("aliases", ()):
+            raise JobError(f'{place}: "{name}" is the name of the job and one of its aliases')
         values["events"], values["event_filters"] = values.get("events", ((), {}))
         values["executor"] = _check_executor(function, values.get("executor"), place)
         values.setdefault("description", _first_line(function))
@@ -77,7 +96,8 @@ class JobDefinition:
         _check_payloads(values, schema, place)
         _check_key(values, schema, place)
         values["decode_result"] = result_decoder(function, name)
-        return cls(name=name, function=function, schema=schema, source=place, **values)
+        values["intake"] = intake_of(schema.hash, values.get("upgrade"), config.release)
+        return cls(name=name, function=function, schema=schema, source=place, hooks=hooks, **values)
 
     @property
     def schedule_names(self) -> list[str]:

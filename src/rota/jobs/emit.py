@@ -108,6 +108,7 @@ def event_parameters(
             "key": options.key,
             "key_seconds": options.key_keep,
             "parent_run_id": parent.run_id(),
+            "key_scope": None,
             "metadata": encode_value(dict(metadata), "metadata").decode() if metadata else None,
             "hook": None if hook is None else check_text("hook", hook, most=200),
             "period_seconds": _period(key_period, key, key_keep),

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
 
-from rota.errors import RotaError, RunFailed
+from rota.errors import RotaError, RunFailed, RunNotFound
 from rota.model.run import RunEnd, RunInfo
 from rota.model.states import RunState
 
@@ -60,10 +60,16 @@ class Run(Generic[R_co]):
         Raises RunFailed if the run failed or was cancelled, WaitTimeout if it did not end in time,
         ResultError if the stored result does not fit the declared type.
         """
-        return self._result(await self._through.wait_run(self.id, _seconds(timeout)))
+        try:
+            return self._result(await self._through.wait_run(self.id, _seconds(timeout)))
+        except RunNotFound as error:
+            raise _not_committed(error) from None
 
     def wait_sync(self, timeout: float | timedelta | None = None) -> R_co:
-        return self._result(self._through.wait_run_sync(self.id, _seconds(timeout)))
+        try:
+            return self._result(self._through.wait_run_sync(self.id, _seconds(timeout)))
+        except RunNotFound as error:
+            raise _not_committed(error) from None
 
     async def info(self) -> RunInfo:
         """The current state of the run with all its fields."""
@@ -116,6 +122,12 @@ class Run(Generic[R_co]):
 
     def __repr__(self) -> str:
         return f"<Run {self.id} of {self.job}{' (duplicate)' if self.is_duplicate else ''}>"
+
+
+def _not_committed(error: RunNotFound) -> RunNotFound:
+    """It was enqueued, so it was there, or is still to come."""
+    hint = "its transaction has not been committed, or was rolled back; wait after the commit"
+    return RunNotFound(str(error), hint=hint)
 
 
 def _seconds(timeout: float | timedelta | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
@@ -12,6 +13,7 @@ from rota.config.sections.shown import Level
 from rota.errors import InputError, JobError
 from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
 from rota.jobs.encoding import encode_value
+from rota.jobs.hooks import FailureFunction, check_failure_hook
 from rota.jobs.limits import DeclaredLimit
 from rota.jobs.on import On, bindings
 from rota.jobs.timings import DeclaredSchedule
@@ -32,6 +34,7 @@ ExecutorName = Literal["async", "thread", "process"]
 EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
 ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
 BackoffFunction = Callable[[int], "float | timedelta"]
+UpgradeFunction = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 class JobArguments(TypedDict, total=False):
@@ -63,6 +66,9 @@ class JobArguments(TypedDict, total=False):
     expires_in: float | timedelta | None
     key: str | None
     tenant: str | None
+    upgrade: UpgradeFunction | None
+    on_failure: FailureFunction | None
+    aliases: str | list[str] | tuple[str, ...] | None
 
 
 class JobKeywords(JobArguments, total=False):
@@ -95,6 +101,8 @@ def _refuse_unknown(name: str, place: str) -> None:
     problem = f"{place}: unknown job option {name}"
     if name in _OF_ONE_RUN:
         raise JobError(problem, hint=f"it is an option of one run: {_OF_ONE_RUN[name]}")
+    if name in _OF_A_SCHEDULE:
+        raise JobError(problem, hint=f"a job has schedules: schedules=[{_OF_A_SCHEDULE[name]}]")
     near = get_close_matches(name, CHECKS, 1)
     hint = f"did you mean {near[0]}?" if near else None
     raise JobError(f"{problem}; choose from {', '.join(CHECKS)}", hint=hint)
@@ -120,6 +128,23 @@ def _check_errors(name: str, value: Any, config: Config) -> tuple[type[BaseExcep
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
             raise ValueError(f"{name} must be exception types, not {kind!r}")
     return types
+
+
+def _check_upgrade(name: str, value: Any, config: Config) -> UpgradeFunction:
+    if not callable(value) or inspect.iscoroutinefunction(value):
+        raise ValueError(
+            f"{name} must be a function (def) that takes an old payload and returns the new one, "
+            f"not {value!r}"
+        )
+    function: UpgradeFunction = value
+    return function
+
+
+def _check_aliases(name: str, value: Any, config: Config) -> tuple[str, ...]:
+    given = (value,) if isinstance(value, str) else value
+    if not isinstance(given, list | tuple):
+        raise ValueError(f"{name} must be a list of earlier names, not {value!r}")
+    return tuple(dict.fromkeys(check_text(f"each of {name}", it, most=200) for it in given))
 
 
 def _check_executor_name(name: str, value: Any, config: Config) -> Any:
@@ -191,6 +216,9 @@ CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "expires_in": lambda name, value, config: check_duration(name, value, most=LONGEST_SECONDS),
     "key": lambda name, value, config: check_text(name, value, most=200),
     "tenant": lambda name, value, config: check_tenant(name, value),
+    "upgrade": _check_upgrade,
+    "on_failure": lambda name, value, config: check_failure_hook(name, value),
+    "aliases": _check_aliases,
 }
 # Options of an enqueue that a declaration does not take, and what to write instead.
 _OF_ONE_RUN = {
@@ -201,6 +229,17 @@ _OF_ONE_RUN = {
     "key_seconds": "job.options(key_keep=…)",
     "on_conflict": "job.options(on_conflict=…)",
     "connection": "job.options(connection=…)",
+}
+# What other schedulers have on a job.
+_OF_A_SCHEDULE = {
+    "cron": 'rota.cron("0 8 * * *")',
+    "crontab": 'rota.cron("0 8 * * *")',
+    "every": "rota.every(60)",
+    "interval": "rota.every(60)",
+    "at": "rota.once(…)",
+    "init": "rota.on_start()",
+    "schedule": 'rota.cron("0 8 * * *")',
+    "timezone": 'rota.cron("0 8 * * *", timezone="Europe/Paris")',
 }
 # What the database, the API and JobInfo call them.
 OTHER_NAMES = {

@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from rota.errors import JobError, UnknownJob
 from rota.jobs.definition import JobDefinition
+from rota.jobs.hooks import Hooks
+from rota.store.plans import Plan
+
+
+class Declaration(NamedTuple):
+    """One thing that code declares: its key, whose last part is the name, and its columns."""
+
+    key: tuple[str, ...]
+    value: Any
+
+
+class Declarations(Protocol):
+    """A kind of things that code declares beside jobs, such as queues. All kinds together are the
+    build of a process, and the newest build decides about all of them."""
+
+    noun: str
+
+    def said(self) -> Sequence[Declaration]:
+        """All that the code of this process declares."""
+
+    def put(self, build: str | None, forced: Sequence[str] = ()) -> Plan[int]:
+        """Store it, unless newer code than this build says something else; returns how many were
+        written."""
 
 
 class Registry:
     """One name, one job. Iterates in the order of names. The application is whose jobs they are."""
 
-    def __init__(self, application: str = "") -> None:
+    def __init__(self, application: str = "", hooks: Hooks | None = None) -> None:
         self.application = application
+        self.hooks = Hooks() if hooks is None else hooks
         self._by_name: dict[str, JobDefinition] = {}
+        self._by_alias: dict[str, JobDefinition] = {}
         self._new: dict[str, JobDefinition] = {}
         self._by_schedule: dict[str, JobDefinition] = {}
         self._watchers: list[Callable[[], object]] = []
         self._guards: list[Callable[[JobDefinition], object]] = []
+        self.kinds: list[Declarations] = []
+        self.build: str | None = None  # what the database was told last
         # What app.schedule has said, by tenant and name: the columns of the schedule.
         self.schedules: dict[tuple[str, str], Mapping[str, Any]] = {}
         self.version = 0  # grows with every declaration
@@ -33,17 +60,35 @@ class Registry:
                 f"{known.source} and {definition.source}",
                 hint="give one of them another name: @app.job(name=…)",
             )
+        self._refuse_taken_alias(definition)
         self._refuse_another_schedule(definition)
         for guard in self._guards:
             guard(definition)
         for name in known.schedule_names if known is not None else ():
             del self._by_schedule[name]
         self._by_schedule |= dict.fromkeys(definition.schedule_names, definition)
+        for alias in known.aliases if known is not None else ():
+            del self._by_alias[alias]
+        self._by_alias |= dict.fromkeys(definition.aliases, definition)
         self._by_name[definition.name] = definition
         self._new[definition.name] = definition
         self.version += 1
         for watcher in list(self._watchers):
             watcher()
+
+    def _refuse_taken_alias(self, definition: JobDefinition) -> None:
+        """One name, one job, also where it is an earlier one."""
+        for name in (definition.name, *definition.aliases):
+            others = [self._by_alias.get(name)]
+            if name != definition.name:
+                others.append(self._by_name.get(name))
+            for other in others:
+                if other is not None and other.name != definition.name:
+                    raise JobError(
+                        f'two jobs have the name or the alias "{name}": '
+                        f"{other.source} and {definition.source}",
+                        hint="remove it from the aliases of one of them",
+                    )
 
     def _refuse_another_schedule(self, definition: JobDefinition) -> None:
         """Which of two holds would depend on the order of imports."""
@@ -71,18 +116,23 @@ class Registry:
         return lambda: self._watchers.remove(watcher)
 
     def get(self, name: str) -> JobDefinition:
-        try:
-            return self._by_name[name]
-        except KeyError:
+        found = self.find(name)
+        if found is None:
             near = get_close_matches(name, self._by_name, 1)
             hint = f"did you mean {near[0]}?" if near else None
-            raise UnknownJob(f'no job is named "{name}" in this process', hint=hint) from None
+            raise UnknownJob(f'no job is named "{name}" in this process', hint=hint)
+        return found
 
     def find(self, name: str) -> JobDefinition | None:
-        return self._by_name.get(name)
+        """By its name, or an earlier one."""
+        return self._by_name.get(name) or self._by_alias.get(name)
 
     def names(self) -> list[str]:
         return sorted(self._by_name)
+
+    def all_names(self) -> list[str]:
+        """Earlier ones too: under which names its jobs may have runs."""
+        return sorted({*self._by_name, *self._by_alias})
 
     @property
     def has_new(self) -> bool:
@@ -92,7 +142,8 @@ class Registry:
     def new(self) -> list[JobDefinition]:
         return list(self._new.values())
 
-    def mark_stored(self, definitions: Iterable[JobDefinition]) -> None:
+    def mark_stored(self, definitions: Iterable[JobDefinition], build: str) -> None:
+        self.build = build
         for definition in definitions:
             if self._new.get(definition.name) is definition:
                 del self._new[definition.name]
@@ -100,9 +151,10 @@ class Registry:
     def forget_stored(self) -> None:
         """The database is another one: it has to be told of all."""
         self._new = dict(self._by_name)
+        self.build = None
 
     def __contains__(self, name: object) -> bool:
-        return name in self._by_name
+        return name in self._by_name or name in self._by_alias
 
     def __iter__(self) -> Iterator[JobDefinition]:
         return iter([self._by_name[name] for name in self.names()])

@@ -98,6 +98,16 @@ def columns(arguments: ScheduleArguments) -> dict[str, Any]:
     return _without_every(given)
 
 
+def columns_to_reset(names: Iterable[str]) -> list[str]:
+    """The columns of these options, which may be given by either name."""
+    found = [OTHER_NAMES.get(name, name) for name in names]
+    for name in found:
+        if name not in _READ or name == "job":
+            known = ", ".join(one for one in _READ if one != "job")
+            raise TimingError(f"unknown schedule option {name}", hint=f"choose from {known}")
+    return [_READ[name][0] for name in found]
+
+
 def complete(given: Mapping[str, Any]) -> dict[str, Any]:
     """All columns of a whole schedule; those that are not given have their default."""
     return DEFAULTS | dict(given)

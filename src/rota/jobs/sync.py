@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, Connection
@@ -17,7 +17,7 @@ from psycopg.rows import tuple_row
 from rota.config import Config
 from rota.jobs.definition import JobDefinition
 from rota.jobs.encoding import encode_value
-from rota.jobs.registry import Registry
+from rota.jobs.registry import Declaration, Registry
 from rota.model.backoff import Backoff
 from rota.store.definitions import Declared, declare, declare_plan
 from rota.store.errors import translate
@@ -25,6 +25,9 @@ from rota.store.plans import Plan
 from rota.store.statements import Statements
 
 T = TypeVar("T")
+Put = dict[str, int]
+# Columns of schedules that code may compute when it starts: `start_at=` an hour from now.
+INSTANTS = ("run_at", "start_at", "end_at")
 
 
 async def register(
@@ -61,10 +64,10 @@ async def store_new(
 ) -> None:
     """Register what has been declared since the last time."""
     fresh = registry.new()
-    query = declare(declared(fresh, config, registry.application, everything=registry))
+    told = declared(fresh, config, registry.application, registry=registry)
     with translate():
-        await connection.execute(*statements.of(query))
-    registry.mark_stored(fresh)
+        await connection.execute(*statements.of(declare(told)))
+    registry.mark_stored(fresh, told["build"])
 
 
 def store_new_sync(
@@ -72,27 +75,38 @@ def store_new_sync(
 ) -> None:
     """The same on a sync connection; the application's first one does it for all jobs."""
     fresh = registry.new()
-    query = declare(declared(fresh, config, registry.application, everything=registry))
+    told = declared(fresh, config, registry.application, registry=registry)
     with translate():
-        connection.execute(*statements.of(query))
-    registry.mark_stored(fresh)
+        connection.execute(*statements.of(declare(told)))
+    registry.mark_stored(fresh, told["build"])
 
 
 def with_new(registry: Registry, config: Config, plan: Plan[T]) -> Plan[T]:
     """A plan that may name jobs declared since the last time: they are registered with it."""
     fresh = registry.new()
-    if fresh:
-        yield from declare_plan(declared(fresh, config, registry.application, everything=registry))
+    if not fresh:
+        return (yield from plan)
+    told = declared(fresh, config, registry.application, registry=registry)
+    yield from declare_plan(told)
     answer = yield from plan
-    registry.mark_stored(fresh)
+    registry.mark_stored(fresh, told["build"])
     return answer
+
+
+def put_others(registry: Registry, build: str | None, forced: Sequence[str] = ()) -> Plan[Put]:
+    """What code declares beside jobs, once the jobs are told; how many were written, by kind.
+    `forced` are jobs whose edits are overwritten."""
+    written: Put = {}
+    for kind in registry.kinds:
+        written[kind.noun] = yield from kind.put(build, forced)
+    return written
 
 
 def whole(
     registry: Registry, config: Config, *, worker: int | None = None, forced: Sequence[str] = ()
 ) -> Declared:
     """Everything, so that what is gone from the code can be marked."""
-    found = declared(registry, config, registry.application)
+    found = declared(registry, config, registry.application, registry=registry)
     return {**found, "worker": worker, "names": registry.names(), "forced": list(forced)}
 
 
@@ -101,24 +115,55 @@ def declared(
     config: Config,
     application: str = "",
     *,
-    everything: Iterable[JobDefinition] | None = None,
+    registry: Registry | None = None,
 ) -> Declared:
     """What the database is told. The build is that of all that the process declares."""
     rows = sorted((row(it, config) for it in definitions), key=lambda one: str(one["name"]))
+    everything = rows if registry is None else [row(it, config) for it in registry]
+    kinds = [] if registry is None else registry.kinds
+    others = {kind.noun: said for kind in kinds if (said := kind.said())}
     return {
         "jobs": json.dumps(rows, ensure_ascii=False),
         "payload_bytes": config.runs.payload_bytes,
         "application": application,
-        "build": build_of(rows if everything is None else [row(it, config) for it in everything]),
+        "build": build_of(everything, others),
         "worker": None,
         "names": None,
         "forced": [],
+        "shape": shape_of(everything, others) if everything or others else None,
+        "before": None if registry is None else registry.build,
+        "release": config.release,
     }
 
 
-def build_of(rows: Iterable[dict[str, Any]]) -> str:
-    """A digest of all definitions: two processes with the same one run the same code."""
-    return _digest(sorted((str(one["name"]), one["hash"]) for one in rows))
+def build_of(rows: Iterable[dict[str, Any]], others: Mapping[str, Sequence[Declaration]]) -> str:
+    """A digest of all that is declared: two processes with the same one run the same code."""
+    jobs = sorted((str(one["name"]), one["hash"]) for one in rows)
+    if not others:
+        return _digest(jobs)
+    told = {
+        noun: sorted((*one.key, _digest(one.value)) for one in said)
+        for noun, said in others.items()
+    }
+    return _digest([jobs, told])
+
+
+def shape_of(rows: Iterable[dict[str, Any]], others: Mapping[str, Sequence[Declaration]]) -> str:
+    """The same without what a process may compute anew at each start: instants, and for whom the
+    schedules of tenants are."""
+    jobs = sorted((str(one["name"]), _digest(_lasting(one))) for one in rows)
+    told = {
+        noun: sorted({(one.key[-1], _digest(_lasting(one.value))) for one in said})
+        for noun, said in others.items()
+    }
+    return _digest([jobs, told])
+
+
+def _lasting(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        dropped = ("source", "hash", *INSTANTS)
+        return {key: _lasting(it) for key, it in value.items() if key not in dropped}
+    return [_lasting(it) for it in value] if isinstance(value, list | tuple) else value
 
 
 def row(definition: JobDefinition, config: Config) -> dict[str, Any]:
@@ -131,7 +176,10 @@ def row(definition: JobDefinition, config: Config) -> dict[str, Any]:
         "defaults": _defaults(definition, config),
         "schedules": definition.schedules,
     }
-    return told | {"hash": _digest(told), "source": definition.source}
+    if definition.aliases:
+        told["aliases"] = definition.aliases
+    aside = {"source": definition.source, "signature": definition.schema.hash}
+    return told | {"hash": _digest(told)} | aside
 
 
 def _defaults(definition: JobDefinition, config: Config) -> dict[str, Any]:

@@ -15,10 +15,23 @@ Change = Literal["new", "follows", "kept", "gone", "revived", "deleted", "taken"
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
-    """One difference between code and database; `field` is None for the whole job or schedule."""
+class Synced:
+    """What storing the declarations of the code has written: the names of jobs, the names of jobs
+    that were marked because the code no longer declares them, and how many schedules of
+    `app.schedule` and queues."""
 
-    kind: Literal["job", "schedule"]
+    written: list[str]
+    deleted: list[str]
+    schedules: int
+    queues: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One difference between code and database; `field` is None for the whole job, schedule or
+    queue. `job` is empty for a queue."""
+
+    kind: Literal["job", "schedule", "queue"]
     name: str
     job: str
     field: str | None

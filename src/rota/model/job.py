@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from rota.model.states import JobKind, Strategy
 
@@ -64,6 +64,20 @@ class JobInfo:
     definition_hash: str | None = None
     last_run_at: datetime | None = None
     next_run_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFunction:
+    """A function or procedure of the database that a job can call, with its schema. `jobs` are
+    those that call it; `description` is its comment."""
+
+    function_name: str
+    arguments: str
+    kind: Literal["function", "procedure"]
+    transaction_mode: str
+    owner: str
+    description: str
+    jobs: list[str]
 
 
 @dataclass(frozen=True, slots=True)

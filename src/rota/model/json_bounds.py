@@ -23,6 +23,22 @@ def check_bounds(raw: bytes) -> None:
         json.loads(raw, parse_float=_check_float, parse_int=_check_int)
 
 
+def parse_json(raw: bytes) -> Any:
+    """JSON from outside, in UTF-8 and no other encoding: `json.loads` would also read UTF-16 and
+    UTF-32, past every check that looks at the bytes. ValueError says what is wrong."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+    found = json.loads(text, parse_constant=_refuse_constant)
+    check_bounds(raw)
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not valid JSON")
+
+
 def is_too_deep(raw: bytes, most: int = DEEPEST) -> bool:
     """Counted in brackets, where there are so many at all."""
     if raw.count(b"[") + raw.count(b"{") <= most:

@@ -47,19 +47,36 @@ class Requeue:
     details: str | None = None
 
 
-Outcome = Ended | Requeue
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """This worker's code does not take the payload: the run goes back unspent, to others. `intake`
+    is which payloads this code takes, `signature` the hash of its schema."""
+
+    intake: int
+    signature: int
+    failure: Failure
+    attempt_state: Literal["cancelled"] = "cancelled"
+    message: str | None = None
+    details: str | None = None
+
+
+Outcome = Ended | Requeue | Refused
 
 
 def in_ascii(outcome: Outcome) -> Outcome:
     """The same in words that a database of any encoding can hold."""
-    failure = outcome.failure
-    return replace(
+    plain = replace(
         outcome,
         message=outcome.message and _escape(outcome.message),
         # A JSON text knows only some escapes.
         details=outcome.details and outcome.details.encode("ascii", "replace").decode(),
-        failure=failure
-        and Failure(
+    )
+    failure = outcome.failure
+    if failure is None:
+        return plain
+    return replace(
+        plain,
+        failure=Failure(
             _escape(failure.error_type),
             _escape(failure.error),
             failure.traceback and _escape(failure.traceback),

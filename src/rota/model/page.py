@@ -8,6 +8,9 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+# Larger values are left out of pages: a thousand of a megabyte each are more than a process holds.
+LISTED_BYTES = 8192
+
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):

@@ -31,6 +31,18 @@ class ScheduleEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class Override:
+    """A field of a declared schedule that an operator has changed: its value, and what the code
+    says."""
+
+    field: str
+    stored: Any
+    code: Any
+    changed_by: str | None
+    changed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class ManualRun:
     """A run that somebody started in addition to the schedule's times, or a backfill of many.
 

@@ -79,6 +79,20 @@ WORDS: tuple[Words, ...] = (
     *LISTS.values(),
     *map(_quota, ("max_waiting", "max_runs_per_day", "max_bytes_per_day")),
     Words(
+        "Call rota.rename_job",
+        "Call app.jobs.rename()",
+        "Call POST /api/v1/jobs/{name}/rename",
+        "Run `rota jobs rename`",
+        "Rename it",
+    ),
+    Words(
+        "rota.job_functions lists those that can",
+        "app.jobs.functions() lists those that can",
+        "GET /api/v1/functions lists those that can",
+        "`rota jobs functions` lists those that can",
+        "the page New job lists those that can",
+    ),
+    Words(
         "delete_job(…, cascade => true)",
         "app.jobs.delete(…, cascade=True)",
         "cascade=true",
@@ -216,6 +230,7 @@ FIELDS = {
     "expires_in": "expires_in_seconds",
     "key_keep": "key_seconds",
     "key_period": "period_seconds",
+    "function": "function_name",
 }
 _OMITTED = re.compile(r"Omit the column to use its default, [^.]*\.$")
 # The arguments of a job belong to it, whatever they are called; choices are values.

@@ -12,6 +12,7 @@ from rota.runtime.duties.admission import Admission
 from rota.runtime.duties.bulk_actions import BulkActionLoop
 from rota.runtime.duties.drain import DrainLoop
 from rota.runtime.duties.duties import Duties
+from rota.runtime.duties.kept_ends import KeptEnds
 from rota.runtime.duties.promoter import Promoter
 from rota.runtime.duties.rescuer import Rescuer
 from rota.runtime.duties.scheduler import Scheduler
@@ -55,7 +56,11 @@ class Background:
         self.progress = ProgressBoard(database)
         self.rollups = Rollups(database)
         self.promoter = Promoter(database, poll_seconds=worker.poll_seconds)
-        self.upkeep = Upkeep(database, unknown_job_seconds=worker.unknown_job_seconds)
+        self.upkeep = Upkeep(
+            database,
+            unknown_job_seconds=worker.unknown_job_seconds,
+            refused_payload_seconds=worker.refused_payload_seconds,
+        )
         self.scheduler = Scheduler(
             database,
             tick_seconds=config.scheduler.tick_seconds,
@@ -75,8 +80,11 @@ class Background:
             # What ends here makes room at once.
             self.admission,
         ]
+        kept_ends = KeptEnds(database, on_written=self.admission.ended)
+        self.upkeep.on_open = kept_ends.wake
         shared: list[Loop] = [
             self.promoter,
+            kept_ends,
             self.upkeep,
             self.bulk_actions,
             self.tenants,
@@ -87,6 +95,7 @@ class Background:
             shared,
             {
                 "due": self.promoter,
+                "kept": kept_ends,
                 "schedules": self.scheduler,
                 "bulk": self.bulk_actions,
                 "tenants": self.tenants,

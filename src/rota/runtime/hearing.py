@@ -10,19 +10,39 @@ from rota.runtime.membership import Membership
 from rota.runtime.worker_parts import WorkerParts
 from rota.store.runs.claimed import cancel_requests
 
+# Of each of these kinds, calls act at most this often; what comes in between acts once, after it.
+_GAP_SECONDS = 0.02
+_BOUNDED = frozenset(
+    (
+        "worker",
+        "suspects",
+        "cancel",
+        "jobs",
+        "due",
+        "schedules",
+        "bulk",
+        "tenants",
+        "limits",
+        "upkeep",
+    )
+)
+
 
 class Hearing:
     def __init__(self, parts: WorkerParts, membership: Membership) -> None:
         self._parts = parts
         self._membership = membership
         self._has_listened = False
+        self._acted_at: dict[str, float] = {}
+        self._later: set[str] = set()
 
     def called(self, words: str, _channel: str) -> None:
-        identity, background = self._membership.identity, self._parts.background
+        identity = self._membership.identity
         if identity is None:
             return
         kind, _, what = words.partition(" ")
         if kind == "queue":
+            # The feeder bounds them itself: called too often, it polls.
             queues = served(self._parts.config.worker.queues)
             if not queues or what in queues:
                 identity.feeder.called(what)
@@ -30,11 +50,33 @@ class Hearing:
             identity.feeder.watched(what)
         elif kind == "passed":
             identity.feeder.passed_over()
-        elif kind == "worker" and what == str(identity.worker):
+        elif kind in _BOUNDED and (not what or what == str(identity.worker)):
+            self._act_soon(kind)
+
+    def _act_soon(self, kind: str) -> None:
+        """At once, or a moment after the last time: whoever calls without end costs a bounded
+        number of statements."""
+        loop = asyncio.get_running_loop()
+        free_at = self._acted_at.get(kind, 0.0) + _GAP_SECONDS
+        if kind in self._later:
+            return
+        if loop.time() >= free_at:
+            self._act(kind)
+        else:
+            self._later.add(kind)
+            loop.call_at(free_at, self._act, kind)
+
+    def _act(self, kind: str) -> None:
+        self._later.discard(kind)
+        self._acted_at[kind] = asyncio.get_running_loop().time()
+        identity, background = self._membership.identity, self._parts.background
+        if identity is None:
+            return
+        if kind == "worker":
             background.drain.wake()
         elif kind == "suspects":
             identity.isolation.wake()
-        elif kind == "cancel" and what == str(identity.worker):
+        elif kind == "cancel":
             self.spawn(self.check_cancels())
         elif kind == "jobs":
             background.sql_jobs.wake()

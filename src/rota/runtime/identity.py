@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from psycopg import errors
 
@@ -71,6 +71,7 @@ class Identity:
         pace: Pace,
         on_lost: Callable[[Identity], None],
         on_weak: Callable[[Identity, bool], None],
+        state: Mapping[str, Any],
     ) -> None:
         self.worker = worker
         self.is_weak = False
@@ -81,7 +82,7 @@ class Identity:
         self._log = get_logger("worker")
         self.runner = Runner(
             registry=registry,
-            services=_services(config, database, background, worker),
+            services=_services(config, database, background, worker, state),
             means=Means(config, database, threads, app_ref),
             worker=worker,
             sql_jobs=background.sql_jobs,
@@ -139,6 +140,7 @@ class Identity:
             on_lost=on_lost,
             on_later=lambda: background.duties.ask("due"),
             on_ended=background.admission.ended,
+            on_kept=lambda: background.duties.ask("kept"),
             health=self._health,
             poll_seconds=max(config.poll_seconds, self._pace.stretched(_LOOK_SECONDS)),
             pace=self._pace,
@@ -185,11 +187,11 @@ class Identity:
         self._is_draining = is_draining
         self.feeder.pause_claiming(self.is_weak or self._is_draining)
 
-    async def know(self, jobs: Sequence[str]) -> bool:
+    async def know(self, jobs: Sequence[str], intakes: Sequence[int]) -> bool:
         """What it can run has changed: say so, that such runs are not taken for unknown. False:
         somebody holds the worker's row, and it is to be said again."""
         self.feeder.know(jobs)
-        return await self._write(life.set_jobs(self.worker, jobs))
+        return await self._write(life.set_jobs(self.worker, jobs, intakes))
 
     async def _write(self, query: Query[None]) -> bool:
         """Into the worker's row; False while an open transaction holds it."""
@@ -287,7 +289,13 @@ class Identity:
         return answer
 
 
-def _services(config: Config, database: Database, background: Background, worker: int) -> Services:
+def _services(
+    config: Config,
+    database: Database,
+    background: Background,
+    worker: int,
+    state: Mapping[str, Any],
+) -> Services:
     size = config.worker.concurrency
     return Services(
         config=config,
@@ -298,6 +306,7 @@ def _services(config: Config, database: Database, background: Background, worker
         stored_level=LEVELS[config.logs.stored_level],
         lease_seconds=config.worker.lease_seconds,
         is_capturing=config.logs.capture,
+        state=state,
     )
 
 

@@ -9,15 +9,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import psycopg
+from psycopg import sql
 from psycopg.pq.abc import PGconn
 
 from rota.runtime.lease.health import Turns
 from rota.runtime.tasks import abandon, end_task
 from rota.store.pipeline.reading import Reading
 from rota.store.sessions.pool import AsyncConn, Database
+from rota.store.workers import calls
 from rota.telemetry.logger import get_logger
 
-CHANNEL = "rota"
 _PROBE_SECONDS = 30.0
 _PROBE_WAIT = 10.0
 _ANSWER_SECONDS = 10.0
@@ -54,6 +55,8 @@ class Listener:
         self._heard_at = 0.0
         # Each of one worker alone: a call that is meant for it wakes no other.
         self._channels = list(channels) or [new_channel()]
+        # Of all workers of the schema; known when it listens.
+        self.common = ""
         self._leaving: asyncio.Task[None] | None = None
         self.is_listening = False
         self._has_said_polling = False
@@ -118,9 +121,9 @@ class Listener:
                 self._set(False)
 
     async def _listen(self, conn: AsyncConn) -> None:
-        await conn.execute(f"LISTEN {CHANNEL}")
-        for channel in self._channels:
-            await conn.execute(f"LISTEN {channel}")
+        self.common = await self._database.fetch_on(conn, calls.common_channel())
+        for channel in (self.common, *self._channels):
+            await conn.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
         self._heard_at = time.monotonic()
         self._turns.went_well()
         self._set(True)

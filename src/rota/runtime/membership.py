@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 
 import psycopg
@@ -97,6 +98,7 @@ class Membership:
             pace=parts.pace,
             on_lost=self.lost,
             on_weak=self.weak,
+            state=parts.lifespans.state,
         )
 
     async def _register(self, jobs: list[str]) -> int:
@@ -110,6 +112,7 @@ class Membership:
             jobs=jobs,
             concurrency=config.concurrency,
             lease_seconds=config.lease_seconds,
+            intakes=self._intakes(jobs),
         )
         async with database.connection() as conn:
             worker = await database.fetch_on(conn, query)
@@ -170,12 +173,18 @@ class Membership:
         """Those of the code, the SQL jobs of the database, and Rota's own."""
         parts = self._parts
         own = parts.built_in.names
-        return sorted({*parts.registry.names(), *parts.background.sql_jobs.names, *own})
+        return sorted({*parts.registry.all_names(), *parts.background.sql_jobs.names, *own})
+
+    def _intakes(self, jobs: Sequence[str]) -> list[int]:
+        """Which payloads the code takes, job by job; 0 for what is not code of the application."""
+        found = [self._parts.registry.find(job) for job in jobs]
+        return [0 if one is None else one.intake for one in found]
 
     async def jobs_changed(self) -> bool:
         """There is more to run, or less; returns whether others know it."""
         if self.identity is None:
             return False
-        is_said = await self.identity.know(self._known_jobs())
+        jobs = self._known_jobs()
+        is_said = await self.identity.know(jobs, self._intakes(jobs))
         self._parts.background.duties.ask("upkeep")
         return is_said

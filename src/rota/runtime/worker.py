@@ -13,6 +13,7 @@ from functools import partial
 
 from rota.config import Config
 from rota.errors import RotaError
+from rota.executors.lifespans import Lifespans
 from rota.jobs.registry import Registry
 from rota.runtime.attempts.attempt import Stop
 from rota.runtime.background import Background
@@ -40,6 +41,8 @@ from rota.telemetry.logger import get_logger
 EXIT_FAILING = 70
 # At most, without those of ctx.transaction(): claims, ends, calls, lease, and two for the rest.
 CONNECTIONS = 6
+# For threads to close what they have opened.
+_THREADS_SECONDS = 2.0
 
 
 class Worker:
@@ -70,6 +73,7 @@ class Worker:
             pace=Pace(config.worker.poll_seconds, lambda: self._is_resting),
             definitions=Definitions(database, config, registry, self._jobs_changed),
             built_in=BuiltInJobs(database, config),
+            lifespans=Lifespans(lambda: registry.hooks.lifespans, registry.hooks.app),
         )
         self._membership = Membership(parts)
         self._hearing = Hearing(parts, self._membership)
@@ -91,6 +95,8 @@ class Worker:
         self._unwatch: Callable[[], None] = lambda: None
         self.exit_code = 0
         self.is_held_up = False  # its start waits for the server
+        self._is_started = False
+        self._lifespan_error: BaseException | None = None
         self._own_stops: list[asyncio.Task[None]] = []
         self._stopped: asyncio.Event | None = None
 
@@ -128,6 +134,7 @@ class Worker:
         try:
             await self._start()
         except BaseException:
+            await self._leave_lifespans()
             self._parts.state = "stopped"
             self._stopped.set()
             raise
@@ -140,6 +147,7 @@ class Worker:
         parts.database.spare()
         parts.database.outage.wanted = CONNECTIONS
         await self._until_served(parts.database.open)
+        await parts.lifespans.enter(self._lifespan_ended)
         parts.background = Background(
             config=parts.config,
             database=parts.database,
@@ -152,10 +160,13 @@ class Worker:
         parts.definitions.turns = parts.health.of(parts.definitions.name)
         parts.listener = self._make_listener()
         await self._until_served(parts.built_in.prepare)
+        if self._lifespan_error is not None:
+            raise self._lifespan_error
         await self._until_served(self._membership.take)
         self._watch_declarations()
         await parts.start_loops()
         self._ticker.start()
+        self._is_started = True
 
     def _make_listener(self) -> Listener | RelayedListener:
         parts, hearing = self._parts, self._hearing
@@ -191,6 +202,19 @@ class Worker:
 
     async def _jobs_changed(self) -> bool:
         return await self._membership.jobs_changed()
+
+    def _lifespan_ended(self, error: BaseException) -> None:
+        """Handlers would miss what it gave them."""
+        self._lifespan_error = error
+        if self._is_started:
+            self._log.error("stopping: a lifespan ended while the worker was running", error=error)
+            self.end_failing()
+
+    async def _leave_lifespans(self) -> None:
+        try:
+            await self._parts.lifespans.leave()
+        except Exception as error:
+            self._log.exception("a lifespan failed at the end of the worker", error=error)
 
     # Told by others.
 
@@ -289,7 +313,8 @@ class Worker:
         await parts.background.stop()
         if identity is not None:
             await identity.leave()
+        await self._leave_lifespans()
         # Last: until here somebody watches whether the loop turns.
         self._ticker.end()
-        parts.threads.close()
+        await asyncio.to_thread(parts.threads.close, _THREADS_SECONDS)
         self._log.info("worker stopped", worker=identity.worker if identity else None)

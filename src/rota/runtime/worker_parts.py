@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rota.config import Config
+from rota.executors.lifespans import Lifespans
 from rota.executors.threads import ThreadPool
 from rota.jobs.registry import Registry
 from rota.runtime.background import Background
@@ -32,6 +33,7 @@ class WorkerParts:
     pace: Pace
     definitions: Definitions
     built_in: BuiltInJobs
+    lifespans: Lifespans
     threads: ThreadPool = field(default_factory=ThreadPool)
     state: Literal["new", "running", "stopping", "stopped"] = "new"
     # Made when the database is open.

@@ -64,12 +64,17 @@ def page_audit(
     order: str = "newest",
     cursor: Sequence[Any] | None = None,
     limit: int = 50,
+    value_bytes: int | None = None,
     **filters: Any,
 ) -> Plan[Page[AuditEntry]]:
     order = check_order(order, TimeOrder)
     now = yield from read_clock()
     params = dict.fromkeys(_FILTERS) | filters
-    params |= {"since": past_instant(since, now), "until": past_instant(until, now)}
+    params |= {
+        "since": past_instant(since, now),
+        "until": past_instant(until, now),
+        "value_bytes": value_bytes,
+    }
     statement = "audit/list_oldest" if order == "oldest" else "audit/list"
     return (
         yield from read_page(statement, params, AuditEntry, order=order, cursor=cursor, limit=limit)

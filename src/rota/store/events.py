@@ -66,6 +66,7 @@ def page_events(
     order: str = "newest",
     cursor: Sequence[Any] | None = None,
     limit: int = 50,
+    value_bytes: int | None = None,
     **filters: Unpack[EventFilters],
 ) -> Plan[Page[EventInfo]]:
     check_filters(filters, EventFilters, "events")
@@ -78,7 +79,7 @@ def page_events(
     statement = "events/list" if tenants is None else "events/list_named"
     if order == "oldest":
         statement += "_oldest"
-    params["tenants"] = tenants
+    params |= {"tenants": tenants, "value_bytes": value_bytes}
     return (
         yield from read_page(statement, params, EventInfo, order=order, cursor=cursor, limit=limit)
     )
@@ -110,7 +111,7 @@ def _wanted(filters: EventFilters) -> dict[str, Any]:
 
 
 def find_event(event_id: int) -> Plan[EventInfo]:
-    params = dict.fromkeys((*_FILTERS, "since", "until")) | {"id": event_id}
+    params = dict.fromkeys((*_FILTERS, "since", "until", "value_bytes")) | {"id": event_id}
     found = yield from read_page(
         "events/list", params, EventInfo, order="newest", cursor=None, limit=1
     )

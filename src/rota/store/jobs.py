@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Unpack
 
-from rota.errors import UnknownJob
+from rota.errors import JobError, UnknownJob, WrongState
 from rota.model.drift import Drift
-from rota.model.job import JobInfo, SqlFunction
+from rota.model.job import JobFunction, JobInfo, SqlFunction
 from rota.model.list_filters import JobFilters, JobOrder
 from rota.model.page import Page
 from rota.model.queue import JobDepth
@@ -17,6 +17,9 @@ from rota.model.wording import listed
 from rota.store.pages import check_filters, check_order, read_all, read_page, wanted_metadata
 from rota.store.plans import Ask, Plan
 from rota.store.versions import expect_version
+
+# Columns that only a job of kind sql has.
+OF_SQL = frozenset({"function_name", "run_as", "transaction_mode"})
 
 
 def list_jobs(*, order: str = "name", **filters: Unpack[JobFilters]) -> Plan[list[JobInfo]]:
@@ -47,11 +50,15 @@ def _filters(given: JobFilters, name: str | None = None) -> dict[str, Any]:
 def find_job(name: str) -> Plan[JobInfo]:
     found = yield from read_all("jobs/list", _filters({"system": True}, name), JobInfo)
     if not found:
-        known = yield Ask("jobs/names", {})
-        near = get_close_matches(name, [row["name"] for row in known], 1)
+        near = get_close_matches(name, (yield from job_names()), 1)
         hint = f"did you mean {near[0]}?" if near else listed("jobs")
         raise UnknownJob(f'no job is named "{name}"', hint=hint)
     return found[0]
+
+
+def job_names() -> Plan[list[str]]:
+    rows = yield Ask("jobs/names", {})
+    return [row["name"] for row in rows]
 
 
 def default_payload(name: str) -> Plan[dict[str, Any]]:
@@ -74,6 +81,36 @@ def find_function(name: str) -> Plan[SqlFunction | None]:
     return SqlFunction(found.function_name, found.run_as, rows[0]["definition"])
 
 
+def list_functions(text: str | None) -> Plan[list[JobFunction]]:
+    """The functions of the database that a job can call."""
+    rows = yield Ask("jobs/functions", {"text": text})
+    return [JobFunction(**row) for row in rows]
+
+
+def create_job(
+    name: str, columns: Mapping[str, Any], *, reason: str | None, actor: str | None
+) -> Plan[JobInfo]:
+    """A job that calls a function of the database. WrongState if the name is taken, JobError if the
+    function is nobody's to offer: of PostgreSQL, of an extension or of Rota."""
+    yield Ask("jobs/act_as", {"actor": actor, "reason": reason})
+    made = yield Ask("jobs/create", {"name": name, "columns": json.dumps(dict(columns))})
+    if not made:
+        raise WrongState(f'job "{name}" already exists', hint="update it instead")
+    yield from check_function(name, made[0]["function_name"])
+    return (yield from find_job(name))
+
+
+def check_function(name: str, function: str) -> Plan[None]:
+    """What the database would call may still not be one that people offer for jobs."""
+    offered = {one.function_name.partition("(")[0] for one in (yield from list_functions(None))}
+    if function.partition("(")[0] not in offered:
+        raise JobError(
+            f'job "{name}": {function} is not a function that jobs can be given: it belongs to '
+            "PostgreSQL, to an extension or to Rota, or this role may not execute it",
+            hint="app.jobs.functions() lists those that can",
+        )
+
+
 def update_job(
     name: str,
     columns: Mapping[str, Any],
@@ -84,12 +121,19 @@ def update_job(
     actor: str | None,
 ) -> Plan[JobInfo]:
     """Change columns; those to reset go back to what the code says and follow it again."""
-    yield from find_job(name)
+    found = yield from find_job(name)
+    if found.kind != "sql" and OF_SQL & {*columns}:
+        raise JobError(
+            f'job "{name}" is not a SQL job: its function is in the code of its application'
+        )
     yield from expect_version("job", name, version)
     yield Ask("jobs/act_as", {"actor": actor, "reason": reason})
     params = {"name": name, "columns": json.dumps(dict(columns)), "reset": list(reset)}
     yield Ask("jobs/update", params)
-    return (yield from find_job(name))
+    found = yield from find_job(name)
+    if "function_name" in columns and found.function_name is not None:
+        yield from check_function(name, found.function_name)
+    return found
 
 
 def delete_job(
@@ -110,6 +154,13 @@ def delete_job(
     }  # fmt: skip
     rows = yield Ask("jobs/delete", params)
     return int(rows[0]["cancelled"])
+
+
+def rename_job(name: str, new_name: str, *, reason: str | None, actor: str | None) -> Plan[int]:
+    """Answers how many open runs were moved."""
+    params = {"name": name, "new_name": new_name, "reason": reason, "actor": actor}
+    (row,) = yield Ask("jobs/rename", params)
+    return int(row["moved"])
 
 
 def set_job_enabled(

@@ -4,8 +4,9 @@ A file may carry a line `-- oldest-code: N`: from it on, releases that know no f
 can no longer work with the schema. Without the line a file only adds, and the releases before
 it run on.
 
-The first file is the schema of 0.1.0. What the schema is now can be read in `schema/`, one topic a
-file; a test holds that and the files here together.
+Until the first release the schema stands once, in `schema/`, one topic a file: the first migration
+is those files, one after the other. A release freezes it as `migrations/0001_baseline.sql`, and
+what changes afterwards comes by further files; a test compares them with `schema/`.
 """
 
 from __future__ import annotations
@@ -61,14 +62,25 @@ class Installed:
     is_other: bool = False  # its first file is none of ours: no file of ours fits on it
 
 
+def baseline() -> Migration:
+    """The whole schema as one migration: the topic files in their order."""
+    topics = files("rota.store").joinpath("schema").iterdir()
+    texts = {one.name: one.read_text("utf-8") for one in topics if one.name.endswith(".sql")}
+    # Functions name tables and functions of later files.
+    parts = ["SET LOCAL check_function_bodies = off;", *(texts[name] for name in sorted(texts))]
+    return Migration(1, "baseline", "\n".join(parts))
+
+
 @cache
 def known() -> tuple[Migration, ...]:
-    """The files of this release, in order."""
+    """The migrations of this release, in order."""
     found = []
     for file in files("rota.store").joinpath("migrations").iterdir():
         match = _FILE.match(file.name)
         if match:
             found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
+    if all(one.number != 1 for one in found):
+        found.append(baseline())
     return tuple(sorted(found, key=lambda one: one.number))
 
 
@@ -101,6 +113,18 @@ def shadowing_role(conn: psycopg.Connection[tuple[object, ...]], schema: str) ->
     row = conn.execute("SELECT current_user, current_setting('search_path')").fetchone()
     role, path = map(str, row or ("", ""))
     return role if role == schema and "$user" in path else None
+
+
+def superuser(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> str | None:
+    """The owner of the schema's tables, if it is one: granted roles may call functions that run
+    with the owner's privileges."""
+    query = (
+        "SELECT r.rolname FROM pg_catalog.pg_class c"
+        " JOIN pg_catalog.pg_roles r ON r.oid = c.relowner"
+        " WHERE c.oid = pg_catalog.to_regclass(%s) AND r.rolsuper"
+    )
+    row = conn.execute(query, [sql.Identifier(schema, "jobs").as_string()]).fetchone()
+    return str(row[0]) if row else None
 
 
 def check(found: Installed | None, schema: str) -> None:
@@ -204,6 +228,8 @@ def _apply_locked(
     if conn.info.parameter_status("server_encoding") != "UTF8":
         text = text.translate(_PLAINER).encode("ascii", "replace").decode()
     conn.execute(text.encode())
+    if one.number > 1:  # the first one does it itself
+        conn.execute(render("SELECT rota.pin_functions()", schema).encode())
     insert = sql.SQL("INSERT INTO {} (number, name, oldest_code) VALUES (%s, %s, %s)")
     conn.execute(insert.format(table), [one.number, one.name, one.oldest_code])
     return True

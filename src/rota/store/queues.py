@@ -71,10 +71,22 @@ def reset_queue(name: str, *, reason: str | None, actor: str | None) -> Plan[Non
     yield Ask("queues/reset", {"queue": name, "reason": reason, "actor": actor})
 
 
-def put_queue(name: str, max_waiting: int | None, when_full: WhenFull, *, actor: str) -> Plan[None]:
-    """What code declares of it."""
-    params = {"queue": name, "max_waiting": max_waiting, "when_full": when_full, "actor": actor}
-    yield Ask("queues/put", params)
+def put_queue(
+    name: str,
+    max_waiting: int | None,
+    when_full: WhenFull,
+    *,
+    actor: str,
+    application: str,
+    build: str | None,
+) -> Plan[bool]:
+    """What code declares of it. False: it was so already, or newer code says something else."""
+    params = {
+        "queue": name, "max_waiting": max_waiting, "when_full": when_full, "actor": actor,
+        "application": application, "build": build,
+    }  # fmt: skip
+    rows = yield Ask("queues/put", params)
+    return bool(rows[0]["is_written"])
 
 
 def busy_queues() -> Query[list[str]]:

@@ -17,12 +17,16 @@ class StoredSqlJob(NamedTuple):
 
 class SqlCall(NamedTuple):
     """The text of a call, with `$1` where it takes a payload. `transaction_mode` is "none" for a
-    procedure that commits by itself; `settle` runs what the role of `run_as` has deferred."""
+    procedure that commits by itself. With `run_as`, `$2` is a nonce that comes back as the second
+    column; `settle` runs what that role has deferred, and `state` is the version of the function
+    that calls as it."""
 
     call: str
     transaction_mode: str
     is_answering: bool
     settle: str | None
+    run_as: str | None
+    state: str | None
 
 
 class CommandMark(NamedTuple):
@@ -38,6 +42,11 @@ def list_sql_jobs() -> Query[list[StoredSqlJob]]:
 
 def find_call(job: str) -> Query[SqlCall]:
     return Query("jobs/sql_call", {"job": job}, only(SqlCall._make))
+
+
+def caller_state(role: str) -> Query[str]:
+    """The version of the function that calls as this role; an error if it is not as it was made."""
+    return Query("jobs/caller_state", {"role": role}, only(lambda row: str(row[0])))
 
 
 def mark_command() -> Query[CommandMark]:

@@ -36,7 +36,7 @@ class Hold(NamedTuple):
     statement: str
 
 
-class Refused(Exception):
+class WriteRefused(Exception):
     """The database did not carry out a `Write` or a `Hold`; the plan decides what that means."""
 
 
@@ -133,4 +133,4 @@ def _read(database: Database, step: Ask | Write | Hold) -> tuple[Any, dict[str, 
 def _refuse(steps: Steps[T], step: Ask | Write | Hold, error: psycopg.Error) -> Step:
     if isinstance(step, Ask):
         raise error
-    return steps.throw(Refused(str(error).strip()))
+    return steps.throw(WriteRefused(str(error).strip()))

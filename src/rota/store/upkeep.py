@@ -25,10 +25,6 @@ def mark_id() -> Query[None]:
     return Query("upkeep/mark_id", {}, nothing)
 
 
-def count_runs() -> Query[None]:
-    return Query("upkeep/count_runs", {}, nothing)
-
-
 def count_depths(max_age_seconds: float) -> Query[None]:
     """How much waits where; not counted again while the last count is younger."""
     return Query("upkeep/count_depths", {"seconds": max_age_seconds}, nothing)
@@ -62,6 +58,22 @@ def fail_unknown(limit: int, *, after_seconds: float) -> Query[None]:
     """Those that have waited in vain for so long."""
     params = {"seconds": after_seconds, "limit": limit}
     return Query("upkeep/fail_unknown", params, nothing)
+
+
+def hold_refused(limit: int) -> Query[int]:
+    """Runs whose payload no live worker takes."""
+    return Query("upkeep/hold_refused", {"limit": limit}, number)
+
+
+def free_refused(limit: int) -> Query[int]:
+    """Those that a worker may take which has come since."""
+    return Query("upkeep/free_refused", {"limit": limit}, number)
+
+
+def fail_refused(limit: int, *, after_seconds: float) -> Query[int]:
+    """Those that nobody took for so long."""
+    params = {"seconds": after_seconds, "limit": limit}
+    return Query("upkeep/fail_refused", params, number)
 
 
 def sweep(limit: int) -> Query[int]:

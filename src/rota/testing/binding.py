@@ -27,10 +27,12 @@ def on_database(app: App, url: str) -> Iterator[App]:
         sources=sources,
     )
     app._use(there)
+    was_for_tests, app.database.is_for_tests = app.database.is_for_tests, True
     try:
         yield app
     finally:
         app._use(before)
+        app.database.is_for_tests = was_for_tests
 
 
 def reset(app: App) -> None:

@@ -32,11 +32,14 @@ class UnitAttempt:
 
     worker = 0
 
-    def __init__(self, claim: Claim, timeout: float | None, connection: Any) -> None:
+    def __init__(
+        self, claim: Claim, timeout: float | None, connection: Any, state: Mapping[str, Any]
+    ) -> None:
         self.claim = claim
         self.timeout = timeout
         self.started_at = claim.claimed_at
         self.is_cancelled = False
+        self.state = state
         self.lines: list[LoggedLine] = []
         self.progress: list[tuple[float, str | None]] = []
         self._connection = connection
@@ -113,11 +116,12 @@ def context(
     lateness: float | timedelta = 0,
     timeout: float | timedelta | None = None,
     connection: Any = None,
+    state: Mapping[str, Any] | None = None,
 ) -> UnitContext:
     """Create a context for calling a handler directly: `await send(context(attempt=2), user_id=7)`.
 
     `connection` is returned by the blocks of `ctx.transaction()`, whatever source they name; the
-    test commits or rolls it back.
+    test commits or rolls it back. `state` is what the lifespans of the application would yield.
     """
     now = started_at or datetime.now(UTC)
     meant_for = now - timedelta(seconds=_seconds(lateness))
@@ -135,7 +139,7 @@ def context(
         tenant=tenant,
     )  # fmt: skip
     limit = None if timeout is None else _seconds(timeout)
-    return UnitContext(UnitAttempt(claim, limit, connection))
+    return UnitContext(UnitAttempt(claim, limit, connection, dict(state or {})))
 
 
 def _seconds(value: float | timedelta) -> float:

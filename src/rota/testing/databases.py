@@ -57,7 +57,8 @@ class TestDatabases:
                     self._place / "data", durable=False, settings=_SETTINGS
                 )
                 self._server.start()
-                url = self._server.url
+                # Tests may create roles and extensions.
+                url = self._server.superuser_url
             self._url = url
             (self._place / "users").mkdir(exist_ok=True)
             self._sign().touch()

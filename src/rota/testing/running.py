@@ -22,7 +22,7 @@ async def run_due(app: App, timeout: float = 30.0) -> None:
     scheduled for later remain: call `Clock.advance`, then `run_due` again."""
 
     async def nothing_left() -> None:
-        left = await app.database.run(left_to_run(app.registry.names()))
+        left = await app.database.run(left_to_run(app.registry.all_names()))
         assert not left, f"not finished: {left}"
 
     async with app.worker():

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.api.addresses import Addresses
-from rota.api.auth import DEVELOPER, Authenticate, path_of
+from rota.api.auth import DEVELOPER, Authenticate, path_of, refuse_cross_site
 from rota.api.limits import RateLimit
-from rota.web.session import SESSION, Sessions
+from rota.web.forms import inside
+from rota.web.session import SECONDS, SESSION, Sessions, set_cookie
 
 ACTOR = "web:admin"
 OPEN = ("/static/", "/sign-in")
+LINK = "token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,9 @@ class Door:
         addresses: Addresses,
         authenticate: Authenticate | None = None,
         is_local: bool = False,
+        has_link: bool = False,
     ) -> None:
+        self.has_link = has_link
         self._sessions = sessions
         self._failures = failures
         self._addresses = addresses
@@ -86,8 +90,12 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        request = Request(scope)
+        refuse_cross_site(request)
         if not path_of(scope).startswith(OPEN):
-            request = Request(scope)
+            if self._door.has_link and request.method == "GET" and LINK in request.query_params:
+                await self._follow_link(request)(scope, receive, send)
+                return
             viewer = await self._door.viewer(request)
             if viewer is None:
                 await self._refuse(request)(scope, receive, send)
@@ -95,6 +103,16 @@ class Gate:
             scope["rota.viewer"] = viewer
             scope["rota.actor"] = viewer.actor
         await self._app(scope, receive, send)
+
+    def _follow_link(self, request: Request) -> Response:
+        """Sign in with the token of the address, and go on to the address without it."""
+        cookie = self._door.sign_in(request, request.query_params[LINK])
+        left = urlencode([pair for pair in request.query_params.multi_items() if pair[0] != LINK])
+        wanted = inside(quote(path_of(request.scope)) + (f"?{left}" if left else ""))
+        response = RedirectResponse(f"{request.scope.get('root_path', '')}{wanted}", 303)
+        if cookie is not None:
+            set_cookie(response, request, SESSION, cookie, seconds=SECONDS)
+        return response
 
     def _refuse(self, request: Request) -> Response:
         if not self._door.has_sign_in:

@@ -20,6 +20,7 @@ from rota.api.compression import Compressed
 from rota.api.errors import ProblemError
 from rota.api.limits import BodyLimit, RateLimit
 from rota.api.routing import whole_names
+from rota.api.security import SecureHeaders
 from rota.api.state import ApiState
 from rota.errors import ConfigError
 from rota.web import assets
@@ -27,7 +28,6 @@ from rota.web.access import Door, Gate
 from rota.web.page_scope import WebState
 from rota.web.pages import PAGES, failure
 from rota.web.parts import SharedParts
-from rota.web.security import SecureHeaders
 from rota.web.session import Sessions
 from rota.web.watch import Watch
 
@@ -42,10 +42,19 @@ _FORM = "application/x-www-form-urlencoded"
 class Site:
     """Pages and API of one application, to be served or mounted."""
 
-    def __init__(self, app: App, authenticate: Authenticate | None, is_local: bool) -> None:
+    def __init__(
+        self,
+        app: App,
+        authenticate: Authenticate | None = None,
+        is_local: bool = False,
+        *,
+        has_link: bool = False,
+    ) -> None:
+        """`has_link`: a link with the token signs in, for a token that lives as long as this
+        process. Addresses are written to histories and logs."""
         self._api = create_api(app, authenticate=authenticate, is_local=is_local)
         self.state = self._api.state
-        self._pages = _pages(self.state.rota, authenticate, is_local)
+        self._pages = _pages(self.state.rota, authenticate, is_local, has_link)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_api = scope["type"] == "http" and _is_api(path_of(scope))
@@ -68,7 +77,9 @@ def _is_api(path: str) -> bool:
     return path != DOCS and (path in API_PATHS or path.startswith(("/api/", "/hooks/")))
 
 
-def _pages(state: ApiState, authenticate: Authenticate | None, is_local: bool) -> Starlette:
+def _pages(
+    state: ApiState, authenticate: Authenticate | None, is_local: bool, has_link: bool
+) -> Starlette:
     server = state.app.config.server
     door = Door(
         sessions=_sessions(state.app, authenticate, is_local),
@@ -76,6 +87,7 @@ def _pages(state: ApiState, authenticate: Authenticate | None, is_local: bool) -
         addresses=Addresses(server.trusted_proxies),
         authenticate=authenticate,
         is_local=is_local,
+        has_link=has_link,
     )
     watch = Watch(state.app)
     gates = [
@@ -120,7 +132,8 @@ def _check_form(given: str) -> None:
 
 
 class _Refusals:
-    """What is refused before a page is reached is said in one line of plain text."""
+    """What is refused before a page is reached is said in one line of plain text. An application
+    that authenticates may also redirect to its own sign-in."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -128,7 +141,7 @@ class _Refusals:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._app(whole_names(scope), receive, send)
-        except ProblemError as error:
+        except HTTPException as error:
             answer = Response(
                 f"{error.detail}\n", error.status_code, error.headers, media_type="text/plain"
             )

@@ -57,17 +57,8 @@ async def read_form(request: Request) -> Form:
     if any("\0" in text for pair in pairs for text in pair):
         raise ProblemError(400, "malformed", "a field contains a NUL character")
     form = Form(pairs)
-    _check_origin(request)
     _check_csrf(request, form)
     return form
-
-
-def _check_origin(request: Request) -> None:
-    origin, host = request.headers.get("origin"), request.headers.get("host")
-    if request.headers.get("sec-fetch-site") in ("cross-site", "same-site") or (
-        origin is not None and origin not in (f"http://{host}", f"https://{host}")
-    ):
-        raise ProblemError(403, "cross_site", "forms from other sites are refused")
 
 
 def _check_csrf(request: Request, form: Form) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rota.errors import InputError
@@ -18,20 +18,27 @@ FIELDS = (
     "default_payload", "events", "event_filters", "event_delivery", "log_level", "retention",
     "delay", "expires_in", "key", "tenant",
 )  # fmt: skip
+# Of a job that calls a function of the database.
+SQL_FIELDS = ("function", "run_as", "transaction_mode")
 _COLUMNS = {
     "timeout": "timeout_seconds", "delay": "delay_seconds", "expires_in": "expires_in_seconds",
+    "function": "function_name",
 }  # fmt: skip
 
 
 def texts_of(job: JobInfo) -> dict[str, str]:
     """What each field holds now."""
-    return {name: _text(name, getattr(job, _COLUMNS.get(name, name))) for name in FIELDS}
+    return {name: _text(name, getattr(job, _COLUMNS.get(name, name))) for name in fields_of(job)}
+
+
+def fields_of(job: JobInfo) -> tuple[str, ...]:
+    return (*FIELDS, *SQL_FIELDS) if job.kind == "sql" else FIELDS
 
 
 def _text(name: str, value: Any) -> str:
     if value is None or value in ([], {}):
         return ""
-    if name in _COLUMNS:
+    if isinstance(value, float):
         return plain(value)
     if name == "retention" and isinstance(value, Mapping):
         return ", ".join(f"{key}={days}" for key, days in value.items())
@@ -43,12 +50,12 @@ def _text(name: str, value: Any) -> str:
 
 
 def read_changes(
-    given: Mapping[str, str], before: Mapping[str, str]
+    given: Mapping[str, str], before: Mapping[str, str], fields: Sequence[str] = FIELDS
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """What differs from the form as it was shown, and what is wrong with it, by field."""
     changes: dict[str, Any] = {}
     wrong: dict[str, str] = {}
-    for name in FIELDS:
+    for name in fields:
         text = _plain(given.get(name, before[name]))
         if text == _plain(before[name]):
             continue
@@ -68,7 +75,8 @@ def field_of(message: str) -> str | None:
     """Which field a refusal speaks of: `job "send": priority must be …`."""
     words = message.rpartition('": ')[2].removeprefix("each of ")
     name = words.partition(" ")[0].rstrip(":")
-    return next((one for one in FIELDS if name in (one, _COLUMNS.get(one))), None)
+    known = (*FIELDS, *SQL_FIELDS)
+    return next((one for one in known if name in (one, _COLUMNS.get(one))), None)
 
 
 def _number(text: str) -> int:
@@ -135,4 +143,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "expires_in": _seconds,
     "key": _text_or_none,
     "tenant": _text_or_none,
+    "function": str,
+    "run_as": _text_or_none,
+    "transaction_mode": str,
 }

@@ -15,6 +15,7 @@ _HOLDS = {
     "limit": "waits for a limit",
     "tenant": "its tenant is paused",
     "no_worker": "no live worker knows this job",
+    "payload": "no live worker accepts its payload",
     "suspect": "was lost with its worker; waits to be isolated",
 }
 _CANCELLABLE = frozenset[str](OPEN_STATES)
@@ -38,7 +39,11 @@ def note_of(run: RunInfo, now: datetime) -> Note:
             verb = "retries" if run.attempts_used else "starts"
             return Note(f"{verb} in {until}" if run.run_at > now else f"{verb} now", error)
         case "queued" if run.held_by:
-            return Note(_HOLDS.get(run.held_by, run.held_by), is_odd=True)
+            return Note(
+                _HOLDS.get(run.held_by, run.held_by),
+                error if run.held_by == "payload" else "",
+                is_odd=True,
+            )
         case "queued":
             return Note("", error)
         case "running" if run.progress is not None:
@@ -65,7 +70,7 @@ def can_cancel(run: RunInfo) -> bool:
 
 
 def can_retry(run: RunInfo) -> bool:
-    return run.state in _RETRIABLE
+    return run.state in _RETRIABLE or run.held_by == "payload"
 
 
 def can_delete(run: RunInfo) -> bool:

@@ -196,10 +196,7 @@ async def test_a_schedule_that_was_missed_until_it_is_backfilled(
 
 async def test_a_schedule_that_cannot_be_followed(app: rota.App, schedules: Schedules) -> None:
     schedules.add("report", cron="0 * * * *")
-    schedules.engine.rows(
-        "UPDATE rota.schedules SET parked_at = rota.now(), error = 'the zone is gone'"
-        " WHERE name = 'report'"
-    )
+    schedules.set_state("report", parked_at="now", error="the zone is gone")
     need = await only(app, "parked_schedule")
 
     assert need.sentence == "Schedule report is parked: it cannot be processed"
@@ -307,7 +304,8 @@ async def test_of_each_kind_the_first_few_and_all_are_counted(
     for number in range(8):
         schedules.add(f"s{number}", cron="0 * * * *")
     schedules.engine.rows(
-        "UPDATE rota.schedules SET parked_at = rota.now(), error = 'no' WHERE NOT is_system"
+        "UPDATE rota.schedule_state SET parked_at = rota.now(), error = 'no' WHERE schedule_id IN"
+        " (SELECT id FROM rota.schedules WHERE NOT is_system)"
     )
     found = await app.attention.get(limit=3)
 
@@ -331,7 +329,7 @@ async def test_limits_that_stand_still_or_were_mended(app: rota.App, engine: Eng
     engine.one("SELECT rota.mend_limits()")
     need = await only(app, "limit")
     assert need.sentence == "Limit few counted 1 in use instead of 0, and was corrected"
-    engine.conn.execute("DELETE FROM rota.limit_repairs")
+    engine.conn.execute("DELETE FROM rota.audit WHERE action = 'limit.mended'")
     engine.one("""SELECT rota.remove_limit('few')""")
     engine.one("""SELECT rota.set_limit('line', '{"kind": "sequence", "next_after": "success"}')""")
     run, worker = engine.enqueue(), engine.worker()

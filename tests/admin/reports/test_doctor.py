@@ -95,6 +95,42 @@ async def test_a_transaction_that_stays_open(
     other.rollback()
 
 
+async def test_a_transaction_that_holds_what_work_needs(
+    app: rota.App, engine: Engine, connect: Callable[..., Conn], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key, whose run has ended meanwhile; a run whose end is kept; rows that people edit."""
+    engine.job("work")
+    worker = engine.worker()
+    keyed, kept = engine.enqueue(key="k"), engine.enqueue()
+    other = connect(autocommit=False, application_name="psql")
+    other.execute("SELECT FROM rota.keys FOR UPDATE")
+    other.execute("SELECT FROM rota.open_runs WHERE id = %s FOR UPDATE", [kept])
+    other.execute("UPDATE rota.jobs SET description = 'x' WHERE name = 'work'")
+    assert found(await app.doctor.get(), "held_rows").verdict == "ok"
+    monkeypatch.setattr(transactions, "_HELD_WARN", 0)
+    claims = engine.claim(worker)
+    engine.succeed(worker, *[claim for claim in claims if claim["id"] == keyed])
+    engine.rows(
+        "INSERT INTO rota.kept_ends (run_id, attempt, worker, attempt_state, state)"
+        " VALUES (%s, 1, %s, 'succeeded', 'succeeded')",
+        kept,
+        worker,
+    )
+    one = found(await app.doctor.get(), "held_rows")
+    assert one.verdict == "warn"
+    for part in (
+        f"the end of run {kept}",
+        f'the key "k" of run {keyed}',
+        "job work",
+        "psql: idle in",
+    ):
+        assert part in str(one.detail)
+    assert one.commands == [f"SELECT pg_terminate_backend({other.info.backend_pid});"]
+    other.rollback()
+    monkeypatch.undo()
+    assert found(await app.doctor.get(), "held_rows").verdict == "ok"
+
+
 def test_two_phase_transactions_and_slots_that_nobody_reads() -> None:
     row = KeepingRows("prepared", "it's", "ada", None, None, 1000.0, 3_000_000_000)
     (prepared,) = transactions._prepared(row)
@@ -232,3 +268,17 @@ async def test_commands_name_the_schema_of_the_installation(
     none = LeaseState(0, 0, None, None, None, None, [])
     assert workers._live(none, STAND).commands == ["rota worker"]
     assert workers._live(none, replace(STAND, asleep=2)).verdict == "ok"
+
+
+async def test_walls_between_roles(app: rota.App, engine: Engine) -> None:
+    engine.rows("REVOKE CREATE ON SCHEMA public FROM PUBLIC")  # as PostgreSQL 15 has it
+    report = await app.doctor.get()
+    assert found(report, "open_schemas").verdict == "ok"
+    assert found(report, "owner").verdict == "ok"
+    engine.rows("GRANT CREATE ON SCHEMA public TO PUBLIC")
+    engine.rows("GRANT EXECUTE ON FUNCTION rota.drop_part(text) TO pg_monitor")
+    report = await app.doctor.get()
+    one = found(report, "open_schemas")
+    assert (one.verdict, one.figure) == ("warn", "public")
+    assert one.commands == ['REVOKE CREATE ON SCHEMA "public" FROM PUBLIC;']
+    assert found(report, "owner").verdict == "warn"

@@ -212,12 +212,12 @@ async def test_a_count_of_many_open_runs_is_not_repeated_for_every_reader(
     conn.execute("SELECT rota.enqueue_batch('work', to_jsonb(array_fill('{}'::jsonb, '{20001}')))")
     assert (await app.stats.get()).states.queued == 20_001
     Engine(conn).enqueue()
-    conn.execute("UPDATE rota.depth_marks SET took_ms = 1e6")  # long: not repeated so soon
+    conn.execute("UPDATE rota.count_marks SET took_ms = 1e6")  # long: not repeated so soon
     assert (await app.stats.get()).states.queued == 20_001
-    conn.execute("UPDATE rota.depth_marks SET counted_at = counted_at - interval '301 s'")
+    conn.execute("UPDATE rota.count_marks SET counted_at = counted_at - interval '301 s'")
     assert (await app.stats.get()).states.queued == 20_002
     conn.execute(
-        "UPDATE rota.depth_marks SET counted_at = counted_at - interval '200 s', took_ms = 1e6"
+        "UPDATE rota.count_marks SET counted_at = counted_at - interval '200 s', took_ms = 1e6"
     )
     found = await app.stats.get(queue="elsewhere")
     assert (found.queues, (found.at - found.counted_at).total_seconds() > 199) == ([], True)

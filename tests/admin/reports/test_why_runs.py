@@ -543,3 +543,38 @@ def test_a_name_that_begins_with_a_dash_is_no_option(why: Asker, engine: Engine)
     engine.one("SELECT rota.set_job_enabled('--yes', true)")
     engine.rows("UPDATE rota.jobs SET deleted_from_code_at = rota.now() WHERE name = '--yes'")
     assert why("--yes", "job")["job_deleted"].command == "rota runs cancel --job --yes"
+
+
+# Payloads of other releases.
+
+
+def _refuse(engine: Engine, worker: int, intake: int) -> None:
+    claim = engine.claim_one(worker)
+    engine.one(
+        "SELECT rota.refuse_runs(%s, ARRAY[%s::bigint], ARRAY[%s], ARRAY[1::real], ARRAY[%s], "
+        "ARRAY[%s], ARRAY['PayloadError'], ARRAY['argument mode is missing'], NULL)",
+        worker,
+        claim["id"],
+        claim["attempt"],
+        intake,
+        intake,
+    )
+
+
+def test_a_payload_that_workers_refused(why: Asker, engine: Engine) -> None:
+    run = engine.enqueue(validated_by=5)
+    worker, other = engine.worker(), engine.worker()
+    engine.conn.execute("UPDATE rota.workers SET intakes = ARRAY[id], build = 'b' || id")
+    _refuse(engine, worker, worker)
+    assert why.codes(run)[0] == "payload_passed_on"
+    assert why(run)["payload_passed_on"].sentence == (
+        "It waits for a worker of another release: "
+        f"payload refused by build b{worker}: argument mode is missing."
+    )
+    _refuse(engine, other, other)
+    assert why.codes(run) == ["payload_refused"]
+    reason = why(run)["payload_refused"]
+    assert reason.sentence.startswith("No live worker accepts its payload: payload refused by ")
+    assert f"build b{other}: argument mode is missing" in reason.sentence
+    assert reason.since is not None
+    assert reason.command == f"rota runs retry {run} --payload"

@@ -40,7 +40,10 @@ TIMINGS: list[dict[str, Any]] = [
 async def next_by_tick(app: rota.App, name: str) -> datetime | None:
     """What a tick computes for it."""
     async with app.database.connection() as conn:
-        await conn.execute("UPDATE rota.schedules SET next_run_at = NULL WHERE name = %s", [name])
+        await conn.execute(
+            "UPDATE rota.schedule_state SET next_run_at = NULL WHERE schedule_id"
+            " = (SELECT id FROM rota.schedules WHERE name = %s)", [name],
+        )  # fmt: skip
     await Scheduler(app.database, tick_seconds=1).tick()
     return (await app.schedules.get(name)).next_run_at
 

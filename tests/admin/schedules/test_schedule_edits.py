@@ -10,6 +10,7 @@ import pytest
 
 import rota
 from rota.errors import AuditEntryNotFound, TimingError, VersionConflict, WrongState
+from tests.engine import Engine
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -136,7 +137,7 @@ async def test_lists_by_text_and_calendar(
         "b", "send", every=60, calendar="austria", timezone="Europe/Vienna", enabled=False,
         queue="mail",
     )  # fmt: skip
-    conn.execute("UPDATE rota.schedules SET parked_at = rota.now(), error = 'x' WHERE name = 'b'")
+    Engine(conn).set_schedule_state("b", parked_at="now", error="x")
     assert [one.name for one in await app.schedules.list(**filters)] == names
     page = await app.schedules.page(order="next", **filters)
     assert [one.name for one in page.items] == names

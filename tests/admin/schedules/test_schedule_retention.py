@@ -27,7 +27,8 @@ def finished(engine: Engine, name: str, ago: str = OLD, **columns: Any) -> int:
         columns["run_at"] = engine.one("SELECT rota.now() - %s::interval - interval '1 h'", ago)
     engine._insert("schedules", {"name": name, "job": "work", **columns})
     engine.rows(
-        "UPDATE rota.schedules SET finished_at = rota.now() - %s::interval WHERE name = %s",
+        "UPDATE rota.schedule_state SET finished_at = rota.now() - %s::interval WHERE schedule_id"
+        " IN (SELECT id FROM rota.schedules WHERE name = %s)",
         ago, name,
     )  # fmt: skip
     return int(engine.one("SELECT id FROM rota.schedules WHERE name = %s", name))

@@ -10,6 +10,7 @@ import pytest
 import rota
 from rota.runtime.duties.scheduler import Scheduler
 from rota.testing import Clock
+from tests.engine import Engine
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -39,7 +40,7 @@ async def test_mending_a_calendar_revives_what_it_parked(app: rota.App, conn: Co
     await app.schedules.create("t", "send", every=60)
     await tick(app, 1)
     conn.execute("""UPDATE rota.calendars SET definition = '{"holidays": 7}'""")
-    conn.execute("UPDATE rota.schedules SET parked_at = rota.now(), error = 'x' WHERE name = 't'")
+    Engine(conn).set_schedule_state("t", parked_at="now", error="x")
     await tick(app, 61)
     assert (await app.schedules.get("s")).state == "parked"
     await app.calendars.update("days", {"holidays": []})

@@ -15,6 +15,7 @@ import pytest
 import rota
 from rota.store.tenants.delete import PARTS as DELETED
 from rota.store.tenants.export import PARTS as EXPORTED
+from rota.testing import eventually
 
 Connection = psycopg.Connection[Any]
 
@@ -25,8 +26,9 @@ FILES = {"tenants": "settings", "ledger": "occurrences", "tenant_days": "days"}
 KEPT = {"audit", "table_watches", "jobs"}
 # Counts that are made anew, and who was turned away.
 NOT_EXPORTED = {
-    "tenant_depths", "tenant_changes", "dropped_schedules", "event_keys", "limit_slots",
-    "limit_releases", "limit_repairs", "hook_refusals", "table_watches", "jobs",
+    "tenant_depths", "tenant_changes", "dropped_schedules", "event_keys", "key_releases",
+    "limit_slots",
+    "limit_releases", "hook_refusals", "table_watches", "jobs",
 }  # fmt: skip
 
 
@@ -104,9 +106,9 @@ def test_every_table_of_tenants_is_in_both(conn: Connection) -> None:
     assert {FILES.get(one, one) for one in there - NOT_EXPORTED} == set(EXPORTED) - {
         "settings", "backfills",
     }  # fmt: skip
-    traces = {"past_attempts", "logs"}
+    traces = {"past_attempts", "logs", "key_releases"}  # which go with others
     assert there - KEPT - traces == set(DELETED) - {
-        "backfill_times", "backfills", "schedule_days", "init_runs",
+        "backfill_times", "backfills", "schedule_days", "init_runs", "bulk_actions",
     }  # fmt: skip
 
 
@@ -150,6 +152,55 @@ async def test_delete(busy: rota.App, conn: Connection) -> None:
     (said,) = await busy.audit.list(action="tenant.deleted")
     assert (said.actor, said.reason, said.tenant) == ("ada", "left us", "acme")
     assert said.before == done.removed
+
+
+async def test_nothing_that_a_tenant_gave_is_left_anywhere(app: rota.App, conn: Connection) -> None:
+    """In no table, the audit too; what belongs to others stays."""
+
+    @app.job(max_attempts=1, events=["order.made"])
+    async def work(ctx: rota.Context, card: str) -> str:
+        ctx.log.info("charging", card=card)
+        if card.endswith("bad"):
+            raise ValueError("refused")
+        return card
+
+    for name in ("acme", "blue"):
+        card, tenant = f"card of {name}", app.tenant(name)
+        await tenant.schedules.create("monthly", job="work", every=3600, payload={"card": card})
+        await tenant.schedules.update("monthly", payload={"card": f"new {card}"})
+        await tenant.runs.by("ada").enqueue("work", {"card": card}, metadata={"card": card})
+        run = await tenant.enqueue(work.options(key=card), card=f"{card} bad")
+        await tenant.emit("order.made", {"card": card})
+        async with app.worker():
+            await app.runs.wait(run.id, timeout=20)
+            await tenant.runs.retry(run.id, payload={"card": f"another {card}"})
+            await app.runs.wait(run.id, timeout=20)
+            action = await tenant.bulk.start("cancel", text=card)
+
+            async def finished(number: int = action.id) -> None:
+                assert (await app.bulk.get(number)).state == "finished"
+
+            await eventually(finished, timeout=20)
+    assert {"audit", "ended_runs", "bulk_actions"} <= holding(conn, "card of acme")
+    await app.tenants.delete("acme")
+    assert holding(conn, "card of acme") == set()
+    assert {"audit", "ended_runs", "bulk_actions"} <= holding(conn, "card of blue")
+    assert [it.action for it in await app.audit.list(tenant="acme")].count("run.retried") == 1
+
+
+def holding(conn: Connection, text: str) -> set[str]:
+    """The tables with a row that has these words in it."""
+    query = """
+        SELECT c.relname FROM pg_class c
+        WHERE c.relnamespace = 'rota'::regnamespace AND c.relkind IN ('r', 'p')
+          AND NOT c.relispartition
+    """
+    found = set()
+    for (table,) in conn.execute(query).fetchall():
+        words = f"SELECT FROM rota.{table} t WHERE strpos(t::text, %s) > 0 LIMIT 1"
+        if conn.execute(words, [text]).fetchone() is not None:
+            found.add(table)
+    return found
 
 
 async def test_a_deletion_that_ran_out_of_time_goes_on(busy: rota.App, conn: Connection) -> None:

@@ -44,7 +44,7 @@ def test_plan_and_sync_of_new_code(cli: Cli, shop: rota.App, conn: Connection) -
     ]  # fmt: skip
     assert conn.execute("SELECT FROM rota.jobs WHERE name = 'send'").fetchone() is None
     assert "new: will be added" in cli.done("--app", "shop_jobs.py", "jobs", "plan").out
-    assert cli.done("--app", "shop_jobs.py", "jobs", "sync").out == "1 written: send\n"
+    assert cli.done("--app", "shop_jobs.py", "jobs", "sync").out == "1 job written: send\n"
     assert cli.done("--app", "shop_jobs.py", "jobs", "sync").out == "nothing to write\n"
     assert "are in sync" in cli.done("--app", "shop_jobs.py", "jobs", "plan").err
     assert cli.done("jobs", "list").out.split("\n")[1].split()[:3] == ["send", "mail", "3"]
@@ -58,7 +58,7 @@ def test_what_was_changed_is_kept_until_forced(cli: Cli, shop: rota.App, conn: C
     assert "cli:alice" in line
     assert "priority by cli:alice" in cli.done("jobs", "show", "send").out
     result = cli.done("--app", "shop_jobs.py", "jobs", "sync", "--force", "send", "--json")
-    assert result.json == ["send"]
+    assert result.json["written"] == ["send"]
     assert cli.done("jobs", "show", "send", "--json").json["priority"] == 3
     rows = conn.execute("SELECT actor, action, reason FROM rota.audit WHERE object_type = 'job'")
     assert rows.fetchall() == [
@@ -186,5 +186,5 @@ def test_what_the_runs_of_a_job_have(cli: Cli, shop: rota.App) -> None:
     assert (shown["delay_seconds"], shown["key"], shown["default_payload"]) == (None, None, None)
     assert shown["definition_hash"]
     forced = cli.done("--app", "shop_jobs.py", "jobs", "sync", "--force-all", "--json")
-    assert forced.json == ["send"]
+    assert forced.json["written"] == ["send"]
     assert cli.done("jobs", "show", "send", "--json").json["tenant"] is None

@@ -251,3 +251,29 @@ async def test_enqueue_and_wait(cli: Cli, jobs: rota.App) -> None:
     late = await asyncio.to_thread(cli, "runs", "enqueue", "send", "--wait", "--timeout", "10ms")
     assert late.code == 1
     assert "had not ended" in late.err
+
+
+@pytest.mark.parametrize(
+    ("payload", "problem"),
+    [
+        ('{"user_id": "x"}', "argument user_id has the wrong type"),
+        ('{"user_id": 7, "colour": 1}', "unknown argument colour"),
+        ("{}", "argument user_id is missing"),
+        (None, "argument user_id is missing"),
+    ],
+)
+def test_a_payload_that_the_stored_schema_refuses(
+    cli: Cli, make_app: Any, conn: Any, payload: str | None, problem: str
+) -> None:
+    """Without the application: the database knows the arguments of its jobs."""
+    app: rota.App = make_app()
+
+    @app.job
+    async def greet(user_id: int) -> None: ...
+
+    app.database.open_sync()
+    result = cli("runs", "enqueue", "greet", *([] if payload is None else [payload]))
+    assert result.code == 2
+    assert problem in result.err
+    assert conn.execute("SELECT count(*) FROM rota.runs").fetchone() == (0,)
+    cli.done("runs", "enqueue", "greet", '{"user_id": 7}')

@@ -98,7 +98,7 @@ def test_it_migrates_reloads_survives_errors_and_stops(
     port = free_port()
     program = dev("dev_shop.py", "--port", str(port))
     program.wait_for("worker started")
-    assert f"http://127.0.0.1:{port}," in program.output
+    assert f"http://127.0.0.1:{port}/?token=" in program.output
     assert "application  dev_shop:app, 1 job\n" in program.output
     assert re.search(r", \d+ migrations? applied", program.output)
     assert "password" not in program.output
@@ -143,7 +143,7 @@ def test_no_reload_is_one_process(
     port = free_port()
     program = dev("dev_plain.py", "--no-reload", "--port", str(port))
     program.wait_for("worker started")
-    assert f"http://127.0.0.1:{port}," in program.output
+    assert f"http://127.0.0.1:{port}/?token=" in program.output
     row = conn.execute("SELECT pid FROM rota.workers").fetchone()
     assert row == (program.process.pid,)
     assert "reload       off" in program.output

@@ -210,6 +210,7 @@ def test_export_and_delete(cli: Cli, jobs: rota.App, here: Path) -> None:
     assert done.out.startswith('tenant "acme" exported to acme.tar.gz: ')
     with tarfile.open(here / "acme.tar.gz") as archive:
         assert {"manifest.json", "open_runs.jsonl", "logs.jsonl"} <= set(archive.getnames())
+    assert (here / "acme.tar.gz").stat().st_mode & 0o777 == 0o600
     assert cli("tenants", "export", "acme", "--to", "acme.tar.gz").code == 2
     assert cli("tenants", "export", "acme", "--to", "none/a.tar.gz").code == 2
     again = cli.done("tenants", "export", "acme", "--to", "acme.tar.gz", "--force", "--json").json

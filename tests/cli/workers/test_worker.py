@@ -139,7 +139,7 @@ def test_a_database_that_was_not_migrated(
         worker = start("worker", "--app", "shop_app", *flags)
         assert worker.wait(30) == 1
         assert worker.stdout is not None
-        assert "hint: run `rota migrate`" in worker.stdout.read()
+        assert "hint: run `rota --app shop_app migrate`" in worker.stdout.read()
 
 
 def test_without_an_application_it_runs_sql_jobs(start: Start, cli: Cli, conn: Connection) -> None:

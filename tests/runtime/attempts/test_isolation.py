@@ -189,3 +189,34 @@ async def test_an_answer_from_before_its_end_starts_nothing_again(
     async with app.worker():
         await eventually(lambda: len(answers) >= 3)
     assert started == [1]
+
+
+async def test_the_next_suspect_does_not_wait_for_a_poll(make_app: MakeApp, engine: Engine) -> None:
+    """Nor for its call: it was called out long ago, and the end of the one before calls nobody."""
+    app = make_app(**{"worker.poll_seconds": 60.0, "worker.lease_seconds": 60.0})
+
+    @app.job
+    async def work(n: int) -> int:
+        return n
+
+    runs = [await suspect(work, engine, n=n) for n in range(4)]
+    async with app.worker():
+        assert [await run.wait(30) for run in runs] == [0, 1, 2, 3]
+
+
+async def test_a_suspect_whose_tenant_is_resumed_does_not_wait_for_a_poll(
+    make_app: MakeApp, engine: Engine
+) -> None:
+    app = make_app(**{"worker.poll_seconds": 60.0, "worker.lease_seconds": 60.0})
+
+    @app.job
+    async def work() -> str:
+        return "done"
+
+    run = await suspect(work, engine)
+    engine.conn.execute("UPDATE rota.open_runs SET tenant = 'acme'")
+    engine.one("SELECT rota.pause_tenant('acme')")
+    async with app.worker():
+        await eventually(lambda: engine.one("SELECT bool_or(is_waiting) FROM rota.workers") is True)
+        engine.one("SELECT rota.resume_tenant('acme')")
+        assert await run.wait(30) == "done"

@@ -11,7 +11,7 @@ import pytest
 
 import rota
 from rota.executors.base import CalledAttempt, CallOutcome, Executor, Lost, NotBegun, Returned
-from rota.model.outcome import CUT_OFF, EXPIRED, SUCCEEDED, Ended, Outcome, Requeue
+from rota.model.outcome import CUT_OFF, EXPIRED, SUCCEEDED, Ended, Outcome, Refused, Requeue
 from rota.model.run import Claim
 from rota.runtime.attempts.attempt import RunningAttempt, Stop
 from rota.runtime.attempts.runner import Runner
@@ -116,15 +116,16 @@ async def test_a_run_that_has_expired_is_not_called(runner: Runner, jobs: Jobs, 
 
 
 @pytest.mark.parametrize("job", ["double", "double_in_thread"])
-async def test_a_payload_that_does_not_fit_ends_the_run(
+async def test_a_payload_that_does_not_fit_is_left_to_others(
     runner: Runner, jobs: Jobs, sink: Sink, job: str
 ) -> None:
     await start(runner, claim_of(jobs[job], {"m": 4}))
     (outcome,) = sink.outcomes
-    assert isinstance(outcome, Ended)
-    assert (outcome.state, outcome.end_reason) == ("failed", "payload refused")
-    assert outcome.failure is not None
+    assert isinstance(outcome, Refused)
+    own = jobs[job].definition
+    assert (outcome.intake, outcome.signature) == (own.intake, own.schema.hash)
     assert outcome.failure.error_type == "PayloadError"
+    assert jobs.called == []
 
 
 # The commit of the claim.

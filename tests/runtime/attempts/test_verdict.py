@@ -8,7 +8,7 @@ import pytest
 
 from rota.errors import LeaseLost, PayloadError, Snooze
 from rota.executors.base import Lost, NotBegun, Raised
-from rota.model.outcome import CUT_OFF, Ended, Policy, Requeue
+from rota.model.outcome import CUT_OFF, Ended, Policy, Refused, Requeue
 from rota.runtime.attempts.attempt import PayloadRefused, Stop
 from rota.runtime.attempts.verdict import reach_verdict
 from tests.runtime.claiming.claims import make_claim
@@ -18,7 +18,7 @@ Found = Raised | Lost | NotBegun
 BOOM = Raised(ValueError("boom"))
 GONE = Lost(RuntimeError("killed"))
 NOT_BEGUN = NotBegun("no room")
-REFUSED = Raised(PayloadRefused(PayloadError("no n")))
+REFUSED = Raised(PayloadRefused(PayloadError("no n"), 7, 8))
 
 
 def shown(found: Found, stop: Stop | None = None, used: int = 0) -> tuple[Any, ...] | None:
@@ -35,6 +35,8 @@ def shown(found: Found, stop: Stop | None = None, used: int = 0) -> tuple[Any, .
             return outcome.state, outcome.attempt_state, outcome.end_reason
         case Requeue():
             return "again", outcome.attempt_state, outcome.delay, outcome.is_spent
+        case Refused():
+            return "refused", outcome.attempt_state, outcome.intake, outcome.signature
     return None
 
 
@@ -47,7 +49,7 @@ def shown(found: Found, stop: Stop | None = None, used: int = 0) -> tuple[Any, .
         (GONE, 0, ("again", "lost", 0, True)),
         (GONE, 2, ("failed", "lost", "attempts used up")),
         (NOT_BEGUN, 2, ("again", "cancelled", None, False)),
-        (REFUSED, 0, ("failed", "failed", "payload refused")),
+        (REFUSED, 2, ("refused", "cancelled", 7, 8)),
         (Raised(LeaseLost("by now")), 0, None),
         # A handler that raises it itself is retried: only what Rota refused is the payload's fault.
         (Raised(PayloadError("no n")), 0, ("again", "failed", 10.0, True)),

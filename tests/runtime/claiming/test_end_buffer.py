@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -11,9 +12,11 @@ import rota
 from rota.model.outcome import CUT_OFF, Ended, Failure, Outcome, Requeue
 from rota.model.run import Claim
 from rota.runtime.claiming.end_buffer import EndBuffer
+from rota.runtime.duties.kept_ends import KeptEnds
 from rota.runtime.metrics.counters import Counters
 from rota.store.pipeline.claims import ClaimRequest
 from rota.store.pipeline.feed import Feed
+from rota.store.runs import claimed
 from tests.engine import Engine
 
 FAILED = Ended("failed", "failed", "gave up", failure=Failure("E", "words"))
@@ -28,10 +31,14 @@ class Desk:
         self.worker = engine.worker()
         self.feed = Feed(app.database, self.worker, ["work"])
         self.written = 0
-        self.ends = EndBuffer(Counters(), self._note)
+        self.kept = 0
+        self.ends = EndBuffer(Counters(), self._note, self._note_kept)
 
     def _note(self) -> None:
         self.written += 1
+
+    def _note_kept(self) -> None:
+        self.kept += 1
 
     def claim(self, runs: int) -> list[Claim]:
         for _ in range(runs):
@@ -113,23 +120,116 @@ async def test_what_was_not_written_is_sent_again_first(desk: Desk, engine: Engi
     assert desk.ends.is_settled
 
 
-async def test_a_row_that_somebody_holds_keeps_nobody_waiting(desk: Desk, engine: Engine) -> None:
+async def test_a_row_that_somebody_holds_keeps_nobody_waiting(
+    desk: Desk, engine: Engine, app: rota.App
+) -> None:
     held, free = desk.claim(2)
+    kept_ends = KeptEnds(app.database, on_written=desk._note)
     with engine.conn.transaction():
         engine.one("SELECT id FROM rota.open_runs WHERE id = %s FOR UPDATE", held.id)
         for claim in (held, free):
             desk.ends.succeeded(claim, 1.0, None)
         claims, _ = await desk.ends.exchange(desk.feed, desk.request(1))
         assert claims is None, "the request went with what was refused"
-        assert (len(desk.ends), desk.ends.ids()) == (0, {held.id})
-        assert not desk.ends.is_settled
-        assert desk.ends.seconds_to_held is not None
+        assert desk.ends.is_settled, "it is kept, and nobody waits for it"
+        assert desk.kept == 1
         assert engine.state(free.id) == "succeeded"
-        await desk.ends.try_held(desk.feed)
-        assert desk.ends.ids() == {held.id}
-    await desk.ends.try_held(desk.feed)
+        assert await kept_ends.run_once() < 1
+        assert engine.state(held.id) == "running"
+    assert await kept_ends.run_once() > 1
     assert engine.state(held.id) == "succeeded"
+    assert engine.one("SELECT count(*) FROM rota.kept_ends") == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "states", "attempt_state"),
+    [
+        (None, ["succeeded"], "succeeded"),
+        (
+            Ended("succeeded", "succeeded", result='{"n": 1}', message="m"),
+            ["succeeded"],
+            "succeeded",
+        ),
+        (FAILED, ["failed"], "failed"),
+        (Requeue("failed", 60.0, True, "m", Failure("E", "words", "t")), ["scheduled"], "failed"),
+        (Requeue("snoozed", 60.0, is_spent=False), ["scheduled"], "snoozed"),
+        (CUT_OFF, ["queued"], "cancelled"),
+    ],
+)
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_what_is_known_of_an_attempt_outlives_its_worker(
+    desk: Desk,
+    engine: Engine,
+    app: rota.App,
+    outcome: Outcome | None,
+    states: list[str],
+    attempt_state: str,
+    is_lost: bool,
+) -> None:
+    """A worker that gives up keeps what it knows; no rescue takes the run for lost."""
+    (claim,) = desk.claim(1)
+    if outcome is None:
+        desk.ends.succeeded(claim, 1.0, '{"n": 1}')
+    else:
+        desk.ends.ended(claim, 1.0, outcome)
+    await desk.ends.keep_all(desk.feed)
     assert desk.ends.is_settled
+    assert engine.state(claim.id) == "running"
+    if is_lost:
+        engine.lose(desk.worker)
+        assert engine.rescue() == {}
+    assert await app.database.fetch(claimed.strays(desk.worker)) == []
+    await KeptEnds(app.database, on_written=desk._note).run_once()
+    row = engine.run(claim.id)
+    assert row["state"] in states
+    assert engine.attempt_states(claim.id) == [attempt_state]
+    if row["state"] == "succeeded":
+        assert row["result"] == {"n": 1}
+
+
+async def test_an_end_that_comes_too_late_is_not_kept(desk: Desk, engine: Engine) -> None:
+    (claim,) = desk.claim(1)
+    engine.lose(desk.worker)
+    engine.rescue()
+    desk.ends.succeeded(claim, 1.0, None)
+    await desk.ends.keep_all(desk.feed)
+    assert engine.one("SELECT count(*) FROM rota.kept_ends") == 0
+
+
+async def test_a_kept_end_that_cannot_be_stored_is_dropped_and_the_run_rescued(
+    desk: Desk, engine: Engine, app: rota.App
+) -> None:
+    bad, good = desk.claim(2)
+    for claim in (bad, good):
+        desk.ends.succeeded(claim, 1.0, None)
+    await desk.ends.keep_all(desk.feed)
+    engine.rows("UPDATE rota.kept_ends SET state = 'no state' WHERE run_id = %s", bad.id)
+    await KeptEnds(app.database, on_written=desk._note).run_once()
+    assert (engine.state(bad.id), engine.state(good.id)) == ("running", "succeeded")
+    engine.lose(desk.worker)
+    assert list(engine.rescue()) == [bad.id]
+
+
+async def test_an_end_that_waits_for_something_else_is_kept_too(
+    desk: Desk, engine: Engine, app: rota.App, connect: Callable[..., psycopg.Connection[Any]]
+) -> None:
+    """As while somebody builds an index on the history: it takes no writes, of anybody."""
+    (claim,) = desk.claim(1)
+    holder = connect(autocommit=False)
+    holder.execute("LOCK TABLE rota.ended_runs IN SHARE MODE")
+    desk.ends.succeeded(claim, 1.0, None)
+    claims, _ = await desk.ends.exchange(desk.feed, desk.request(1))
+    assert claims is None
+    assert desk.kept == 1
+    engine.enqueue()
+    claims, _ = await desk.ends.exchange(desk.feed, desk.request(1))
+    assert claims is not None
+    assert len(claims) == 1
+    kept_ends = KeptEnds(app.database, on_written=desk._note)
+    assert await kept_ends.run_once() < 1
+    holder.rollback()
+    await kept_ends.run_once()
+    assert engine.state(claim.id) == "succeeded"
 
 
 async def test_an_end_that_cannot_be_stored_keeps_none_of_the_others(

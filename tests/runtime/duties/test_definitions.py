@@ -52,8 +52,11 @@ async def test_a_backoff_written_past_the_edge_is_ignored(app: rota.App, engine:
     async def job() -> None: ...
 
     await app.database.open()
-    engine.conn.execute("ALTER TABLE rota.jobs DISABLE TRIGGER jobs_check")
-    engine.conn.execute("UPDATE rota.jobs SET backoff = '{\"kind\": \"cubic\"}' WHERE name = 'job'")
+    engine.conn.execute("ALTER TABLE rota.jobs DISABLE TRIGGER jobs_before")
+    engine.conn.execute(
+        'UPDATE rota.jobs SET backoff = \'{"kind": "cubic"}\', edited = \'{"backoff": {}}\''
+        " WHERE name = 'job'"
+    )
     definitions = Definitions(app.database, app.config, app.registry, on_declared=AsyncMock())
     await definitions.announce(engine.worker("job"), app.registry.version)
     assert definitions.current["job"].backoff is None

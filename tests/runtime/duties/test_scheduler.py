@@ -13,7 +13,7 @@ import pytest
 
 import rota
 from rota.testing import run_due
-from tests.engine import Engine
+from tests.engine import Engine, listen_to_all
 from tests.scheduling import START, Schedules
 
 DAY = 86_400.0
@@ -120,7 +120,7 @@ async def test_a_second_tick_finds_nothing(schedules: Schedules) -> None:
 async def test_a_tick_is_no_edit(schedules: Schedules) -> None:
     """Neither audited nor announced: ten workers would wake each other for ever."""
     schedules.add()
-    schedules.engine.conn.execute("LISTEN rota")
+    listen_to_all(schedules.engine.conn)
     before = schedules.row()
     await schedules.tick(seconds=61)
     calls = [n.payload for n in schedules.engine.conn.notifies(timeout=0.2)]
@@ -258,7 +258,7 @@ async def test_a_bad_one_is_parked_and_stops_no_other(
     for word in ("DISABLE", "ENABLE"):
         if word == "ENABLE":
             schedules.update(**columns)
-        for trigger in ("schedules_check", "a_zone"):
+        for trigger in ("schedules_before", "schedules_requires"):
             change = f"ALTER TABLE rota.schedules {word} TRIGGER {trigger}"
             schedules.engine.conn.execute(change.encode())
     await schedules.tick(seconds=61)
@@ -424,7 +424,7 @@ async def test_a_clock_that_steps_ahead_leaves_no_gap(schedules: Schedules) -> N
 async def test_a_cursor_moved_back_by_hand_doubles_nothing(schedules: Schedules) -> None:
     schedules.add(overlap="allow")
     await schedules.tick(seconds=61)
-    schedules.engine.rows("UPDATE rota.schedules SET cursor_at = %s, next_run_at = NULL", START)
+    schedules.set_state(cursor_at=START, next_run_at=None)
     await schedules.tick(seconds=62)
     assert len(schedules.ledger()) == len(schedules.runs()) == 1
 

@@ -24,8 +24,7 @@ Conn = psycopg.Connection[Any]
 
 def counted(engine: Engine, name: str) -> list[tuple[dict[str, str], int]]:
     rows = engine.rows(
-        "SELECT labels, sum(amount)::int AS amount FROM (SELECT name, labels, amount FROM"
-        " rota.counts UNION ALL SELECT name, labels, amount FROM rota.count_changes) c"
+        "SELECT labels, sum(amount)::int AS amount FROM rota.all_counts"
         " WHERE name = %s GROUP BY labels ORDER BY labels",
         name,
     )
@@ -156,3 +155,25 @@ async def test_pickups_are_measured_on_the_first_run_of_a_claim() -> None:
         "pickups": (1, 2.0),
         "schedule_starts": (1, 2.0),
     }
+
+
+async def test_the_status_of_a_job_counts_runs_that_history_has_forgotten(
+    app: rota.App, engine: Engine
+) -> None:
+    @app.job(max_attempts=2, backoff={"kind": "fixed", "base": 0})
+    async def work(ctx: rota.Context, fails: int) -> None:
+        if ctx.attempt <= fails:
+            raise ValueError("no")
+
+    runs = [await work.enqueue(fails=fails) for fails in (0, 1, 2)]
+    waiting = await work.options(delay=3600).enqueue(fails=0)
+    await app.runs.cancel(waiting.id)
+    async with app.worker():
+        for run in runs:
+            await app.runs.wait(run.id, timeout=30)
+    query = "SELECT total_runs, success_rate_percent FROM rota.job_status WHERE name = 'work'"
+    assert engine.rows(query) == [{"total_runs": 4, "success_rate_percent": 66.7}]
+    engine.rows("SELECT rota.fold_errors()")
+    engine.rows("SELECT rota.fold_counts()")
+    engine.rows("DELETE FROM rota.ended_runs")
+    assert engine.rows(query) == [{"total_runs": 4, "success_rate_percent": 66.7}]

@@ -35,10 +35,10 @@ def stock() -> Iterator[str]:
     place.chmod(0o711)
     server = EmbeddedPostgres(place / "data", durable=False, settings=_SETTINGS, bin_dir=bin_dir)
     with server:
-        with psycopg.connect(server.url, autocommit=True) as conn:
+        with psycopg.connect(server.superuser_url, autocommit=True) as conn:
             if conn.execute("SELECT pg_jit_available()").fetchone() != (True,):
                 pytest.skip("the server of this distribution has no LLVM")
-        yield server.url
+        yield server.superuser_url
     server.stop(wait_seconds=30)
     shutil.rmtree(place, ignore_errors=True)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from rota.errors import JobError
+from rota.jobs.registry import Declaration, Registry
 from rota.jobs.values import check_number, check_text
 from rota.model.queue import WhenFull
 from rota.store.plans import Plan
 from rota.store.queues import put_queue
-from rota.store.sessions.pool import Conn, Database
+from rota.store.sessions.pool import Database
 
 # Whom the audit names: nobody typed it.
 ACTOR = "code"
@@ -19,23 +20,38 @@ Declared = tuple[int | None, WhenFull]
 
 
 class DeclaredQueues:
-    """What is declared before the database is open waits here; later ones are stored at once."""
+    """What is declared before the database is open is stored then; later ones at once."""
 
-    def __init__(self, database: Database) -> None:
+    noun = "queues"
+
+    def __init__(self, database: Database, registry: Registry) -> None:
         self._database = database
-        self._waiting: dict[str, Declared] = {}
+        self._registry = registry
+        self._declared: dict[str, Declared] = {}
+        registry.kinds.append(self)
 
     def add(self, name: str, max_waiting: int | None, when_full: WhenFull) -> None:
         """Checked here and now, so that a mistake is found where it is written."""
         wanted = {name: checked(name, max_waiting, when_full)}
+        self._declared |= wanted
         if self._database.is_open:
-            self._database.run_sync(_put(wanted))
-        else:
-            self._waiting |= wanted
+            self._database.run_sync(self._put(wanted, self._registry.build))
 
-    def store(self, conn: Conn) -> None:
-        self._database.run_on(conn, _put(self._waiting))
-        self._waiting.clear()
+    def said(self) -> list[Declaration]:
+        return [Declaration((name,), value) for name, value in self._declared.items()]
+
+    def put(self, build: str | None, forced: Sequence[str] = ()) -> Plan[int]:
+        return self._put(self._declared, build)
+
+    def _put(self, wanted: Mapping[str, Declared], build: str | None) -> Plan[int]:
+        """By name, so that two starting processes cannot deadlock."""
+        written = 0
+        for name in sorted(wanted):
+            written += yield from put_queue(
+                name, *wanted[name], actor=ACTOR, application=self._registry.application,
+                build=build,
+            )  # fmt: skip
+        return written
 
 
 def checked(name: str, max_waiting: int | None, when_full: WhenFull) -> Declared:
@@ -49,10 +65,3 @@ def checked(name: str, max_waiting: int | None, when_full: WhenFull) -> Declared
     except ValueError as error:
         raise JobError(f"queue {name!r}: {error}") from None
     return max_waiting, when_full
-
-
-def _put(wanted: Mapping[str, Declared]) -> Plan[None]:
-    """By name, so that two starting processes cannot deadlock."""
-    for name in sorted(wanted):
-        most, when_full = wanted[name]
-        yield from put_queue(name, most, when_full, actor=ACTOR)

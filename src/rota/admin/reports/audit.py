@@ -9,7 +9,7 @@ from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, c
 from rota.admin.scope import Scope
 from rota.model.audit import AuditEntry
 from rota.model.list_filters import TimeOrder
-from rota.model.page import Page
+from rota.model.page import LISTED_BYTES, Page
 from rota.store import audit
 from rota.store.pages import check_filters
 from rota.store.plans import Plan
@@ -54,9 +54,12 @@ class AuditCommands(Commands):
         limit: int = 50,
         **filters: Unpack[AuditFilters],
     ) -> Plan[Page[AuditEntry]]:
-        """One page of that list, with the cursor of the next."""
+        """One page of that list, with the cursor of the next. Values before and after of more than
+        8 kB are left out: `{"$omitted": …}` stands in their place, and `get` returns them."""
         check_filters(filters, AuditFilters, "audit")
-        return audit.page_audit(order=order, cursor=cursor, limit=limit, **filters)
+        return audit.page_audit(
+            order=order, cursor=cursor, limit=limit, value_bytes=LISTED_BYTES, **filters
+        )
 
     def _list(
         self, order: str, before_id: int | None, limit: int, filters: AuditFilters

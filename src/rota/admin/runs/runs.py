@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Unpack
@@ -10,6 +11,7 @@ from rota.admin.commands import AsyncCommands, SyncCommands, command, joining
 from rota.admin.runs.batches import BatchCommands
 from rota.admin.runs.waits import Waits
 from rota.admin.scope import Scope
+from rota.errors import PayloadError
 from rota.jobs.handle import Run, RunReader
 from rota.jobs.options import NO_OPTIONS, OptionArguments, OptionKeywords
 from rota.jobs.registry import Registry
@@ -19,6 +21,7 @@ from rota.model.child_run import ChildRun
 from rota.model.details import RunDetails
 from rota.model.documents import RunDocuments
 from rota.model.list_filters import TimeOrder
+from rota.model.page import LISTED_BYTES
 from rota.model.run import RunEnd, RunInfo
 from rota.model.run_counts import StateCount
 from rota.model.run_filter import RunFilter, RunFilters, RunPage
@@ -34,8 +37,8 @@ Children = list[ChildRun]
 
 
 class RunCommands(BatchCommands):
-    """Payloads of jobs that this process declares are validated against their types; others are
-    only checked by the database."""
+    """Payloads of jobs that this process declares are validated against their types; others
+    against what the database knows of the arguments."""
 
     scope = Scope(
         takes=frozenset({"list", "page", "counts", "enqueue"}),
@@ -76,9 +79,15 @@ class RunCommands(BatchCommands):
         **filters: Unpack[RunFilters],
     ) -> Plan[RunPage]:
         """One page of that list, with the cursor of the next. A search that takes longer than
-        `seconds` stops, and its page says how far it got."""
+        `seconds` stops, and its page says how far it got. Payloads and results of more than 8 kB
+        are left out: `{"$omitted": …}` stands in their place, and `get` returns them."""
         return run_lists.list_page(
-            RunFilter.of(filters), order=order, cursor=cursor, limit=limit, seconds=seconds
+            RunFilter.of(filters),
+            order=order,
+            cursor=cursor,
+            limit=limit,
+            seconds=seconds,
+            value_bytes=LISTED_BYTES,
         )
 
     @command
@@ -102,7 +111,7 @@ class RunCommands(BatchCommands):
     @command
     def documents(self, run: int | RunInfo, *, most: int = 50_000_000) -> Plan[RunDocuments]:
         """Payload and result as text with all digits, which JSON readers may round; at most `most`
-        characters of each. A RunInfo that is passed in is not read again."""
+        characters of each."""
         return runs.find_documents(run, most)
 
     @command
@@ -170,6 +179,9 @@ class RunCommands(BatchCommands):
         if payload is None and self.registry is not None and job in self.registry:
             payload = yield from jobs.default_payload(job)
         text, validated_by = self._encode(job, payload)
+        if validated_by is None:
+            # As it is stored: a payload may hold dates, decimals and the like.
+            yield from _check_stored(job, None if payload is None else json.loads(text))
         own = {"job": job, "payload": text, "validated_by": validated_by}
         run_id, is_duplicate = yield from runs.enqueue_manually(
             checked.parameters | own, actor=self.actor
@@ -189,6 +201,19 @@ class RunCommands(BatchCommands):
             text, _ = self._encode(run.job, payload)
         yield from runs.retry_run(
             run_id, payload=text, delay=delay, reason=reason, actor=self.actor
+        )
+
+
+def _check_stored(job: str, payload: Mapping[str, Any] | None) -> Plan[None]:
+    """Of a job that this process does not declare, the database knows the arguments. A job without
+    a row is refused by the enqueue."""
+    from rota.store.schedules.schedules import find_payload_problems
+
+    problems = yield from find_payload_problems([(job, payload)])
+    for problem in problems.values():
+        raise PayloadError(
+            f'job "{job}": {problem}',
+            hint="payload_schema of app.jobs.get(…) describes its arguments",
         )
 
 

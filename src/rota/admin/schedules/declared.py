@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.admin.app_commands import CommandSets
 from rota.admin.schedules.next_time import compute_next
-from rota.errors import JobError, PayloadError, ScheduleNotFound
+from rota.errors import JobError, PayloadError, ScheduleNotFound, UnknownJob
 from rota.jobs.decorator import BoundJob
+from rota.jobs.registry import Declaration
 from rota.jobs.values import checked_tenant
+from rota.store.jobs import job_names
 from rota.store.plans import Plan
-from rota.store.sessions.pool import Conn
 
 if TYPE_CHECKING:
     from rota.jobs.definition import JobDefinition
@@ -37,15 +39,20 @@ class EarlySchedule(NamedTuple):
 
 
 class DeclaredSchedules:
-    """What is declared before the database is open waits here; later ones are stored at once."""
+    """What is declared before the database is open is stored then; later ones at once."""
+
+    noun = "schedules"
 
     def __init__(self, app: CommandSets) -> None:
         self._app = app
+        # What the code says when it is loaded: not what it does at run time.
+        self._declared: dict[Key, Mapping[str, Any]] = {}
         self._waiting: dict[Key, Mapping[str, Any]] = {}
         self._places: dict[Key, str] = {}
         # What was said of jobs that were not declared yet.
         self._early: list[EarlySchedule] = []
         app.registry.guard(self._check_early)
+        app.registry.kinds.append(self)
 
     def add(
         self,
@@ -61,15 +68,19 @@ class DeclaredSchedules:
         known = self._app.registry.find(job_name)
         columns = _columns(name, job_name, known, arguments)
         wanted = {(_whose(tenant), name): columns for tenant in tenants}
-        place = _caller()
+        place, is_line_of_module = _caller()
         if not self._app.database.is_open:
             self._refuse_another(wanted, place)
             if known is None:
                 self._early.append(EarlySchedule(job_name, name, arguments, list(wanted)))
         self._app.registry.schedules.update(wanted)
         self._places |= dict.fromkeys(wanted, place)
+        if is_line_of_module or not self._app.database.is_open:
+            self._declared |= wanted
         if self._app.database.is_open:
-            self._app.database.run_sync(_put(wanted, self._app.registry, None))
+            build = self._app.registry.build
+            plan = self._put(wanted, build, at_start=is_line_of_module)
+            self._app.database.run_sync(plan)
         else:
             self._waiting |= wanted
 
@@ -89,6 +100,7 @@ class DeclaredSchedules:
                 place = self._places[keys[0]]
                 raise type(error)(f"{place}: {error}", hint=error.hint) from None
             self._waiting |= dict.fromkeys(keys, columns)
+            self._declared |= dict.fromkeys(keys, columns)
             self._app.registry.schedules.update(dict.fromkeys(keys, columns))
 
     def _refuse_another(self, wanted: Mapping[Key, Mapping[str, Any]], place: str) -> None:
@@ -109,6 +121,7 @@ class DeclaredSchedules:
     def remove(self, name: str, tenant: str) -> None:
         """ScheduleNotFound if it was neither declared nor stored."""
         self._app.registry.schedules.pop((tenant, name), None)
+        self._declared.pop((tenant, name), None)
         was_waiting = self._waiting.pop((tenant, name), None) is not None
         try:
             self._app.schedules.by(ACTOR).sync.delete(name, tenant=tenant)
@@ -116,15 +129,73 @@ class DeclaredSchedules:
             if not was_waiting:
                 raise
 
-    def store(self, conn: Conn) -> None:
-        registry = self._app.registry
-        self._app.database.run_on(conn, _put(self._waiting, registry, registry.application))
+    def said(self) -> list[Declaration]:
+        return [Declaration(key, columns) for key, columns in self._declared.items()]
+
+    def put(self, build: str | None, forced: Sequence[str] = ()) -> Plan[int]:
+        written = yield from self._put(self._declared, build, at_start=True, forced=forced)
         self._waiting.clear()
         self._early.clear()
+        return written
 
     def forget_stored(self) -> None:
         """The database is another one: it has to be told of all."""
         self._waiting = dict(self._app.registry.schedules)
+        self._declared = dict(self._waiting)
+
+    def _put(
+        self,
+        wanted: Mapping[Key, Mapping[str, Any]],
+        build: str | None,
+        *,
+        at_start: bool,
+        forced: Sequence[str] = (),
+    ) -> Plan[int]:
+        """By tenant and name, so that two starting processes cannot deadlock; a thousand in a
+        statement."""
+        written = 0
+        yield from _check_requires(wanted, self._app.registry)
+        if wanted:
+            written = yield from self._write(wanted, build, at_start, forced)
+        yield from compute_next()  # also of those that jobs declare
+        return written
+
+    def _write(
+        self,
+        wanted: Mapping[Key, Mapping[str, Any]],
+        build: str | None,
+        at_start: bool,
+        forced: Sequence[str],
+    ) -> Plan[int]:
+        from rota.admin.schedules.edits import said
+        from rota.admin.schedules.payloads import check_stored
+        from rota.store.schedules.schedules import put_schedules
+
+        registry, written = self._app.registry, 0
+        yield from self._check_jobs(wanted)
+        told = [(name, it["job"], it["payload"]) for (_, name), it in wanted.items()]
+        yield from check_stored(registry, told)
+        ordered = [(*key, said(wanted[key])) for key in sorted(wanted)]
+        for first in range(0, len(ordered), _PORTION):
+            written += yield from put_schedules(
+                ordered[first : first + _PORTION], actor=ACTOR, build=build,
+                application=registry.application, at_start=at_start, forced=forced,
+            )  # fmt: skip
+        return written
+
+    def _check_jobs(self, wanted: Mapping[Key, Mapping[str, Any]]) -> Plan[None]:
+        """The error names the line: whoever opens the database may have written another one."""
+        others = {it["job"] for it in wanted.values() if it["job"] not in self._app.registry}
+        if not others:
+            return
+        known = yield from job_names()
+        for key in sorted(wanted):
+            if (job := wanted[key]["job"]) in others and job not in known:
+                near = get_close_matches(job, [*known, *self._app.registry.names()], 1)
+                raise UnknownJob(
+                    f'schedule "{key[1]}" at {self._places[key]}: no job is named "{job}"',
+                    hint=f"did you mean {near[0]}?" if near else "declare the job with @app.job",
+                )
 
 
 def _columns(
@@ -151,22 +222,6 @@ def _declared_by_both(name: str, job: JobDefinition, place: str) -> JobError:
     )
 
 
-def _put(
-    wanted: Mapping[Key, Mapping[str, Any]], registry: Registry, application: str | None
-) -> Plan[None]:
-    """By tenant and name, so that two starting processes cannot deadlock; a thousand in a
-    statement. The application is named by what its code says at its start."""
-    if wanted:
-        from rota.admin.schedules.payloads import check_stored
-
-        said = [(name, it["job"], it["payload"]) for (_, name), it in wanted.items()]
-        yield from check_stored(registry, said)
-    yield from _check_requires(wanted, registry)
-    if wanted:
-        yield from _put_ordered(wanted, application)
-    yield from compute_next()  # also of those that jobs declare
-
-
 def _check_requires(wanted: Mapping[Key, Mapping[str, Any]], registry: Registry) -> Plan[None]:
     """Also of what decorators declare: jobs are stored before schedules, so all names are known."""
     by_jobs = [
@@ -175,25 +230,20 @@ def _check_requires(wanted: Mapping[Key, Mapping[str, Any]], registry: Registry)
     if any(it["requires"] for it in (*wanted.values(), *(it for _, _, it in by_jobs))):
         from rota.admin.schedules.requirements import check_requires
 
-        said = [(tenant, name, it) for (tenant, name), it in wanted.items()]
-        yield from check_requires([*by_jobs, *said])
+        told = [(tenant, name, it) for (tenant, name), it in wanted.items()]
+        yield from check_requires([*by_jobs, *told])
 
 
-def _put_ordered(wanted: Mapping[Key, Mapping[str, Any]], application: str | None) -> Plan[None]:
-    from rota.admin.schedules.edits import put_many
-
-    ordered = [(tenant, name, wanted[tenant, name]) for tenant, name in sorted(wanted)]
-    for first in range(0, len(ordered), _PORTION):
-        part = ordered[first : first + _PORTION]
-        yield from put_many(part, actor=ACTOR, application=application)
-
-
-def _caller() -> str:
-    """The line that declares it: the first one outwards that is not Rota's own."""
+def _caller() -> tuple[str, bool]:
+    """The line that declares it: the first one outwards that is not Rota's own; and whether a
+    module says it when it is imported, however late. What a function says is an act."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and f"{frame.f_globals.get('__name__')}.".startswith("rota."):
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "unknown"
+    if frame is None:
+        return "unknown", False
+    is_line_of_module = frame.f_code.co_name == "<module>"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}", is_line_of_module
 
 
 def _whose(tenant: str) -> str:

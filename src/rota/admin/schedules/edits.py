@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -81,19 +81,6 @@ def put(
 ) -> Plan[bool]:
     given = whole(name, job, arguments)
     return (yield from put_whole(name, tenant, given, actor=actor))
-
-
-def put_many(
-    wanted: Sequence[tuple[str, str, Mapping[str, Any]]],
-    *,
-    actor: str | None,
-    application: str | None,
-) -> Plan[int]:
-    """Of many by tenant and name, whose columns and requirements are checked already; returns how
-    many were written. Their next times are computed by whoever has put them all. `application`:
-    whose code says so at its start."""
-    plain = [(tenant, name, said(given)) for tenant, name, given in wanted]
-    return (yield from schedules.put_schedules(plain, actor=actor, application=application))
 
 
 def said(given: Mapping[str, Any]) -> dict[str, Any]:

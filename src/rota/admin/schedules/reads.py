@@ -17,7 +17,7 @@ from rota.model.documents import ScheduleDocuments
 from rota.model.list_filters import LedgerPart, ScheduleFilters, ScheduleOrder, TimeOrder
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import Page
-from rota.model.schedule_edit import ManualRun, ScheduleEdit
+from rota.model.schedule_edit import ManualRun, Override, ScheduleEdit
 from rota.model.schedule_info import ScheduleInfo, TemplateInfo
 from rota.model.strip import Strip
 from rota.store.plans import Plan
@@ -31,6 +31,12 @@ Found = list[ScheduleInfo]
 Templates = list[TemplateInfo]
 History = list[OccurrenceInfo]
 Rows = list[PreviewRow]
+Overrides = list[Override]
+
+
+def _overrides(name: str, tenant: str) -> Plan[Overrides]:
+    yield from schedules.find_schedule(name, tenant)
+    return (yield from schedules.find_overrides(name, tenant))
 
 
 class ScheduleReads(Commands):
@@ -41,7 +47,7 @@ class ScheduleReads(Commands):
             {"list", "page", "get", "preview", "history", "history_page", "edits", "edit"}
             | {"manual", "counts", "simulate", "hour", "lanes", "create", "put", "update"}
             | {"revert", "delete", "enable", "disable", "pause", "resume", "trigger"}
-            | {"reschedule", "backfill", "documents"}
+            | {"reschedule", "backfill", "documents", "overrides"}
         ),
         shared=frozenset({"templates", "templates_page", "template"}),
     )
@@ -80,6 +86,12 @@ class ScheduleReads(Commands):
         """Payload and metadata of its runs as text with all digits, which JSON readers may round.
         Raises ScheduleNotFound if there is none."""
         return schedules.find_documents(name, tenant)
+
+    @command
+    def overrides(self, name: str, *, tenant: str = "") -> Plan[Overrides]:
+        """The fields of a declared schedule that operators have changed, with what the code says;
+        `update(name, reset=…)` resets them. Raises ScheduleNotFound if there is none."""
+        return _overrides(name, tenant)
 
     @command
     def preview(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
@@ -15,7 +15,7 @@ from rota.config import Config
 from rota.jobs.encoding import encode_value
 from rota.jobs.options import NO_OPTIONS
 from rota.jobs.registry import Registry
-from rota.jobs.schedule_options import ScheduleArguments, ScheduleKeywords
+from rota.jobs.schedule_options import ScheduleArguments, ScheduleKeywords, columns_to_reset
 from rota.jobs.sync import with_new
 from rota.jobs.tracing import carrying
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, Triggered
@@ -72,11 +72,13 @@ class ScheduleCommands(ScheduleReads):
         job: str | None = None,
         version: int | None = None,
         reason: str | None = None,
+        reset: bool | Sequence[str] = (),
         **arguments: Unpack[ScheduleKeywords],
     ) -> Plan[ScheduleInfo]:
-        """Change the given fields, at once. Raises VersionConflict if the schedule is not at
-        `version`; edits increment it, ticks do not."""
-        plan = self._update(name, tenant, job, version, arguments)
+        """Change the given fields, at once. Fields in `reset` are reset to the code and follow it
+        again; True: all that an operator has changed. Raises VersionConflict if the schedule is
+        not at `version`; edits increment it, ticks do not."""
+        plan = self._update(name, tenant, job, version, arguments, reset)
         return self._with_jobs(because(reason, plan))
 
     @command
@@ -235,10 +237,15 @@ class ScheduleCommands(ScheduleReads):
         job: str | None,
         version: int | None,
         arguments: ScheduleArguments,
+        reset: bool | Sequence[str],
     ) -> Plan[ScheduleInfo]:
         changes = edits.changes(arguments, job)
+        fields = None if isinstance(reset, bool) else columns_to_reset(reset)
         stored = yield from schedules.lock_schedule(name, tenant)
         yield from expect_version("schedule", name, version, tenant)
+        if reset:
+            yield from schedules.reset_schedule(name, tenant, fields, actor=self.actor)
+            stored = yield from schedules.find_schedule(name, tenant)
         if changes.get("payload") is not None:
             changes["payload"] = payloads.encoded(
                 self.registry, job or stored.job, changes["payload"]

@@ -1,4 +1,5 @@
-"""Jobs: list, show, update, enable, disable, delete; and compare them with this server's code."""
+"""Jobs: list, show, create, update, enable, disable, delete; and compare them with the code of this
+server."""
 
 from __future__ import annotations
 
@@ -54,6 +55,34 @@ async def list_jobs(
         system=system, order=order, cursor=read_cursor(kind, cursor, float, str), limit=limit,
     )  # fmt: skip
     return page_of(kind, found)
+
+
+@routes.post(
+    "/jobs",
+    response_model=schemas.JobView,
+    operation_id="create_job",
+    status_code=201,
+    responses=problems(409, *WITH_BODY) | tagged(201),
+)
+async def create_job(scope: Scoped, body: schemas.NewJob, response: Response) -> Any:
+    """Create a job that calls a SQL function. Python jobs are declared in code."""
+    given = body.model_dump(exclude_unset=True)
+    made = await scope.jobs.create(given.pop("name"), given.pop("function_name"), **given)
+    set_etag(response, made.version)
+    return made
+
+
+@routes.get(
+    "/functions", response_model=list_of(schemas.FunctionView), operation_id="list_functions"
+)
+async def list_functions(
+    scope: Scoped,
+    text: Annotated[
+        str | None, Query(max_length=200, description="Text in the name or schema.")
+    ] = None,
+) -> Any:
+    """List the SQL functions and procedures that a job can call."""
+    return await scope.jobs.functions(text)
 
 
 @routes.get(
@@ -116,6 +145,20 @@ async def delete_job(
     return {"name": name, "cancelled_runs": cancelled}
 
 
+@routes.post(
+    "/jobs/{name}/rename",
+    response_model=schemas.Renamed,
+    operation_id="rename_job",
+    responses=problems(404, 409, *WITH_BODY),
+)
+async def rename_job(scope: Scoped, name: JobName, body: schemas.RenameRequest) -> Any:
+    """Rename a job with its overrides, schedules, limits and unfinished runs. Enqueues under the
+    old name continue to work, and its history is found under both names.
+    """
+    moved = await scope.jobs.rename(name, body.new_name, reason=body.reason)
+    return {"name": body.new_name, "moved_runs": moved}
+
+
 @routes.post("/jobs/{name}/enable", operation_id="enable_job", **_ACTION)
 async def enable_job(
     scope: Scoped, name: JobName, response: Response, body: schemas.JobAction | None = None
@@ -148,12 +191,12 @@ async def plan_definitions(scope: Scoped) -> Any:
 
 @routes.post(
     "/definitions/sync",
-    response_model=schemas.Synced,
+    response_model=schemas.SyncedView,
     operation_id="sync_definitions",
     responses=problems(404, *WITH_BODY),
 )
 async def sync_definitions(scope: Scoped, body: schemas.SyncRequest | None = None) -> Any:
-    """Apply the job definitions of this server's application. Operator changes are kept, except for
-    jobs in `force`.
+    """Apply what this server's application declares: jobs, schedules and queues. Operator changes
+    of jobs and their schedules are kept, except for jobs in `force`.
     """
-    return {"written": await scope.jobs.sync_definitions(body.force if body else False)}
+    return await scope.jobs.sync_definitions(body.force if body else False)

@@ -227,6 +227,19 @@ async def list_edits(
 
 
 @routes.get(
+    "/schedules/{name}/overrides",
+    operation_id="list_overrides",
+    response_model=list_of(schemas.OverrideView),
+    responses=problems(404),
+)
+async def list_overrides(scope: Scoped, name: ScheduleName, tenant: Tenant = "") -> Any:
+    """List the fields of a declared schedule that operators have changed, with the values in the
+    code. `reset` in an update resets them.
+    """
+    return await scope.schedules.overrides(name, tenant=tenant)
+
+
+@routes.get(
     "/schedules/{name}/manual",
     operation_id="list_manual_runs",
     response_model=schemas.ManualPage,

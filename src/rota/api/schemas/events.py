@@ -200,7 +200,10 @@ class NewWatch(Body):
         description="Operations to watch, as one string.",
     )
     when: str | None = Field(
-        default=None, min_length=1, max_length=10_000, description="SQL condition on the row."
+        default=None,
+        min_length=1,
+        max_length=10_000,
+        description="Condition on columns of `new` and `old`. It cannot call functions.",
     )
     columns: list[_Text] | None = Field(
         default=None,

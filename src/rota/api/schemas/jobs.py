@@ -9,8 +9,8 @@ from pydantic import Field
 
 from rota.api.schemas.values import Payload, Reason
 from rota.api.schemas.views import Body, ChangeBody, examples, page, view
-from rota.model.drift import Drift
-from rota.model.job import JobInfo
+from rota.model.drift import Drift, Synced
+from rota.model.job import JobFunction, JobInfo
 from rota.model.retention import MOST_COUNT, MOST_DAYS
 
 _AT = "2026-03-08T09:00:00Z"
@@ -113,6 +113,19 @@ DriftView = view(
 )
 
 
+SyncedView = view(
+    Synced,
+    "Synced",
+    {
+        "written": "Names of the jobs that were written.",
+        "deleted": "Names of the jobs that were marked because the code no longer declares them.",
+        "schedules": "Number of schedules of `app.schedule` that were written.",
+        "queues": "Number of queues that were written.",
+    },
+    {"written": ["send_welcome"], "deleted": [], "schedules": 1, "queues": 0},
+)
+
+
 _Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 _Count = Annotated[int, Field(ge=1, le=MOST_COUNT)]
 
@@ -203,10 +216,21 @@ class JobChanges(ChangeBody):
         max_length=200,
         description="Tenant of runs that are enqueued without one; null: none.",
     )
-    reset: list[Editable] = Field(
-        default_factory=list,
-        max_length=100,
-        description="Fields to reset to the values in the code.",
+    function_name: str | None = Field(
+        default=None, min_length=1, max_length=1000, description="SQL jobs: function to call."
+    )
+    run_as: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=63,
+        description="SQL jobs: role to run as; null: the role of the workers.",
+    )
+    transaction_mode: Literal["whole", "none"] | None = Field(
+        default=None, description="SQL jobs: `none` for a procedure that commits by itself."
+    )
+    reset: bool | Annotated[list[Editable], Len(0, 100)] = Field(
+        default=False,
+        description="Fields to reset to the values in the code; true: all of them.",
     )
     reason: Reason = None
 
@@ -214,8 +238,67 @@ class JobChanges(ChangeBody):
 # What null means something for; the others cannot be without a value.
 CLEARABLE = frozenset(
     {"timeout_seconds", "default_payload", "log_level", "retention", "reason", "event_delivery"}
-    | {"delay_seconds", "expires_in_seconds", "key", "tenant"}
+    | {"delay_seconds", "expires_in_seconds", "key", "tenant", "run_as"}
 )
+
+
+class NewJob(Body):
+    """A job that calls a SQL function."""
+
+    model_config = examples(
+        {"name": "close_orders", "function_name": "public.close_orders", "queue": "night"}
+    )
+
+    name: str = Field(min_length=1, max_length=200, description="Job name.")
+    function_name: str = Field(
+        min_length=1, max_length=1000, description="Function to call, with its schema."
+    )
+    run_as: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=63,
+        description="Role to run as. Default: the role of the workers.",
+    )
+    transaction_mode: Literal["whole", "none"] = Field(
+        default="whole", description="`none` for a procedure that commits by itself."
+    )
+    description: str = Field(default="", max_length=10_000, description="What it does.")
+    queue: str = Field(
+        default="default", min_length=1, max_length=100, description="Queue of its runs."
+    )
+    priority: int = Field(default=5, ge=0, le=9, description="Lower runs first.")
+    max_attempts: int = Field(default=3, ge=1, le=100, description="Maximum attempts.")
+    timeout_seconds: float | None = Field(
+        default=None, ge=0.001, le=31_536_000, description="Timeout of each attempt."
+    )
+    tags: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
+        default_factory=list, max_length=100, description="Tags."
+    )
+    metadata: dict[str, Any] = Field(default_factory=dict, description="Custom metadata.")
+    default_payload: Payload | None = Field(default=None, description="Default payload.")
+    events: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
+        default_factory=list, max_length=100, description="Events that start it."
+    )
+    reason: Reason = None
+
+
+FunctionView = view(
+    JobFunction,
+    "JobFunction",
+    {
+        "function_name": "Name with its schema; with argument types if others have that name.",
+        "arguments": "Its arguments.",
+        "kind": "A function, or a procedure.",
+        "transaction_mode": "`transaction_mode` of a job that calls it.",
+        "owner": "Its owner.",
+        "description": "Its comment.",
+        "jobs": "Jobs that call it.",
+    },
+    {
+        "function_name": "public.close_orders", "arguments": "payload jsonb", "kind": "function",
+        "transaction_mode": "whole", "owner": "shop", "description": "", "jobs": [],
+    },
+)  # fmt: skip
 
 
 class JobAction(Body):
@@ -224,6 +307,24 @@ class JobAction(Body):
     model_config = examples({"reason": "the mail provider is down"})
 
     reason: Reason = None
+
+
+class RenameRequest(Body):
+    """The new name of a job."""
+
+    model_config = examples({"new_name": "send_greeting", "reason": "renamed in release 2"})
+
+    new_name: str = Field(min_length=1, max_length=200, description="The new name.")
+    reason: Reason = None
+
+
+class Renamed(Body):
+    """The job under its new name."""
+
+    model_config = examples({"name": "send_greeting", "moved_runs": 12})
+
+    name: str = Field(description="The new name.")
+    moved_runs: int = Field(description="How many unfinished runs were moved.")
 
 
 class SyncRequest(Body):
@@ -237,11 +338,3 @@ class SyncRequest(Body):
         default=False,
         description="Jobs to reset to the code, overwriting operator changes; true: all of them.",
     )
-
-
-class Synced(Body):
-    """The jobs that were stored."""
-
-    model_config = examples({"written": ["send_welcome"]})
-
-    written: list[str] = Field(description="The names of the jobs that were written.")

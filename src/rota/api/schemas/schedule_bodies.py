@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from annotated_types import Len
 from pydantic import Field
 
 from rota.api.schemas.values import Instant, Payload, Reason
@@ -173,6 +174,12 @@ class ScheduleChanges(ScheduleFields, ChangeBody):
     model_config = examples({"cron": "0 9 * * 1-5", "is_enabled": True})
 
     job: str | None = Field(default=None, min_length=1, max_length=200, description="New job.")
+    reset: (
+        bool | Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Len(0, 100)]
+    ) = Field(
+        default=False,
+        description="Fields to reset to the values in the code; true: all that were changed.",
+    )
     reason: Reason = None
 
 

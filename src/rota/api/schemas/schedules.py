@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from rota.api.schemas.views import page, view
 from rota.model.occurrence import OccurrenceInfo
-from rota.model.schedule_edit import ManualRun, ScheduleEdit
+from rota.model.schedule_edit import ManualRun, Override, ScheduleEdit
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
 from rota.timing.preview import PreviewRow
 
@@ -241,6 +241,21 @@ EditView = view(
     _EDIT,
 )
 EditPage = page(EditView)
+OverrideView = view(
+    Override,
+    "ScheduleOverride",
+    {
+        "field": "The field.",
+        "stored": "Its value.",
+        "code": "The value in the code.",
+        "changed_by": "Who changed it.",
+        "changed_at": "When it was changed.",
+    },
+    {
+        "field": "cron", "stored": "0 9 * * *", "code": "0 8 * * *", "changed_by": "cli:ada",
+        "changed_at": _AT,
+    },
+)  # fmt: skip
 _MANUAL: dict[str, Any] = {
     "at": _AT, "actor": "api:admin", "kind": "triggered", "reason": "asked for", "run_id": 42,
     "state": "succeeded", "from_at": None, "until_at": None, "runs": 1,

@@ -95,9 +95,7 @@ def watch(
     ] = "insert,update,delete",
     when: Annotated[
         str | None,
-        typer.Option(
-            "--when", metavar="EXPR", help="SQL condition on the row, e.g. new.total > 100"
-        ),
+        typer.Option("--when", metavar="EXPR", help="Condition on the row, e.g. new.total > 100"),
     ] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="A,B", help="Columns to include in the payload.")

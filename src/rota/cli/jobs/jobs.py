@@ -219,6 +219,22 @@ def disable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = 
     tell(json, text, job=name, action="disabled", is_changed=is_changed)
 
 
+@commands.command("rename")
+def rename(
+    ctx: typer.Context,
+    name: Name,
+    new_name: Annotated[str, typer.Argument(metavar="NEW_NAME", help="The new name.")],
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Rename a job with its overrides, schedules, limits and unfinished runs. Enqueues under the
+    old name continue to work, and its history is found under both names."""
+    with administer(ctx) as app:
+        moved = app.jobs.by(actor()).sync.rename(name, new_name, reason=reason)
+    text = f'job "{name}" renamed to "{new_name}", {plural(moved, "unfinished run")} moved'
+    tell(json, text, job=new_name, action="renamed", old_name=name, moved_runs=moved)
+
+
 @commands.command("delete")
 def delete(
     ctx: typer.Context,

@@ -11,9 +11,10 @@ from rota.cli.jobs.jobs import Name, commands
 from rota.cli.session import actor, administer, session
 from rota.cli.terminal import times, values
 from rota.cli.terminal.failure import Failure
-from rota.cli.terminal.flags import Json, Reason, Version
+from rota.cli.terminal.flags import Json, Reason, Reset, Version, to_reset
 from rota.cli.terminal.output import compact, print_json, remark, say, table
 from rota.errors import JobError
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -112,10 +113,17 @@ def update(
             help="Retention of runs and logs; replaces the current value.",
         ),
     ] = None,
-    reset: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FIELD", help="Field to reset to the value in the code; repeatable."),
+    sql: Annotated[
+        str | None, typer.Option(metavar="FUNCTION", help="SQL jobs: function to call.")
     ] = None,
+    run_as: Annotated[
+        str | None, typer.Option(metavar="ROLE", help="SQL jobs: role to run as, or none.")
+    ] = None,
+    transaction_mode: Annotated[
+        str | None,
+        typer.Option(metavar="whole|none", help="SQL jobs: none for a procedure that commits."),
+    ] = None,
+    reset: Reset = None,
     version: Version = None,
     reason: Reason = None,
     json: Json = False,
@@ -134,6 +142,8 @@ def update(
         "metadata": values.payload(metadata, "--metadata"),
         "events": values.names(events),
         "event_filters": values.payload(event_filters, "--event-filters"),
+        "function": sql,
+        "transaction_mode": transaction_mode,
     }
     changes: JobChanges = {key: it for key, it in given.items() if it is not None}  # type: ignore[assignment]
     clearable: dict[str, tuple[str | None, Callable[[str], Any]]] = {
@@ -148,6 +158,7 @@ def update(
         "expires_in": (expires_in, lambda text: values.seconds(text, "--expires-in")),
         "key": (key, str),
         "tenant": (tenant, str),
+        "run_as": (run_as, str),
     }  # fmt: skip
     changes |= {  # type: ignore[typeddict-item]
         name: None if text == "none" else read(text)
@@ -159,7 +170,9 @@ def update(
     with administer(ctx) as app:
         jobs = app.jobs.by(actor()).sync
         try:
-            found = jobs.update(name, reset=reset or (), version=version, reason=reason, **changes)
+            found = jobs.update(
+                name, reset=to_reset(reset), version=version, reason=reason, **changes
+            )
         except JobError as error:
             # Not of the application's code, but of a value that was typed.
             raise Failure(str(error), hint=error.hint, code=2) from error
@@ -233,11 +246,13 @@ def plan(ctx: typer.Context, json: Json = False) -> None:
 
 
 def _drift(one: Drift, now: datetime) -> tuple[object, ...]:
-    what = "job" if one.kind == "job" else f"schedule {one.name}"
+    what = one.kind if one.kind == "job" else f"{one.kind} {one.name}"
     by = f"{one.changed_by} {times.ago(one.changed_at, now)}" if one.changed_by else ""
     is_field = one.field is not None
     code, stored = (compact(one.code), compact(one.stored)) if is_field else ("", "")
-    status = WORDS[one.change].format(_LEFT.get(one.stored, one.stored))
+    status = WORDS[one.change]
+    if one.change == "left":
+        status = status.format(_LEFT.get(one.stored, one.stored))
     return (one.job, what, one.field or "", code, stored, status, by)
 
 
@@ -253,14 +268,18 @@ def sync(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Apply the application's job definitions. Also marks jobs that it no longer declares."""
+    """Apply everything that the application declares: jobs, schedules and queues. Also marks jobs
+    that it no longer declares."""
     with administer(ctx) as app:
-        written = _declared(ctx, app).sync_definitions(force=force_all or force or ())
+        found = _declared(ctx, app).sync_definitions(force=force_all or force or ())
     if json:
-        print_json(written)
-    else:
-        say(
-            f"{len(written)} written: {', '.join(sorted(written))}"
-            if written
-            else "nothing to write"
-        )
+        print_json(found)
+        return
+    for what, names in (("written", found.written), ("marked as deleted", found.deleted)):
+        if names:
+            say(f"{plural(len(names), 'job')} {what}: {', '.join(names)}")
+    for what, count in (("schedule", found.schedules), ("queue", found.queues)):
+        if count:
+            say(f"{plural(count, what)} written")
+    if not (found.written or found.deleted or found.schedules or found.queues):
+        say("nothing to write")

@@ -142,7 +142,8 @@ def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False
         has_times = found.state in ("active", "pending") and found.init is None
         coming, problem = _coming(app, name, tenant) if has_times else ([], None)
         past = app.schedules.sync.history(name, tenant=tenant, limit=5)
-    pages.print_details(found, now)
+        overrides = app.schedules.sync.overrides(name, tenant=tenant)
+    pages.print_details(found, overrides, now)
     pages.print_short_times(coming, past, now)
     if problem is not None:
         remark(f"cannot compute its next times: {problem}")

@@ -21,7 +21,10 @@ from rota.cli.terminal.output import (
 from rota.model.words import number, percent, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rota.model.occurrence import OccurrenceInfo
+    from rota.model.schedule_edit import Override
     from rota.model.schedule_info import BackfillInfo, ScheduleInfo
     from rota.timing.preview import PreviewRow
 
@@ -67,8 +70,13 @@ def _state_news(one: ScheduleInfo) -> str:
     return _news(one) if one.state in ("paused", "parked") else ""
 
 
-def print_details(one: ScheduleInfo, now: datetime) -> None:
-    facts([*_identity(one), *_policies(one), *_runs(one), *_standing(one, now)])
+def print_details(one: ScheduleInfo, overrides: Sequence[Override], now: datetime) -> None:
+    changed = [
+        f"{it.field} by {it.changed_by or 'unknown'} {times.ago(it.changed_at, now)}".rstrip()
+        for it in overrides
+    ]
+    own = [("overrides", "; ".join(changed))]
+    facts([*_identity(one), *_policies(one), *_runs(one), *own, *_standing(one, now)])
 
 
 def _identity(one: ScheduleInfo) -> list[tuple[str, object]]:

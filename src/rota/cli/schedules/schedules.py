@@ -11,7 +11,7 @@ from rota.cli.schedules.lists import Name, Tenant, acting, commands
 from rota.cli.session import administer
 from rota.cli.tenants.whose import new_name, whole_name
 from rota.cli.terminal import times, values
-from rota.cli.terminal.flags import Json, NameOption, Reason, Version
+from rota.cli.terminal.flags import Json, NameOption, Reason, Reset, Version, to_reset
 from rota.cli.terminal.names import job_names, template_names
 from rota.cli.terminal.output import print_json, say, switched, tell
 from rota.model.words import plural
@@ -60,6 +60,7 @@ def update(
     ctx: typer.Context,
     name: Name,
     job: Annotated[str | None, typer.Option(metavar="NAME", help="New job.")] = None,
+    reset: Reset = None,
     version: Version = None,
     reason: Reason = None,
     tenant: Tenant = "",
@@ -68,12 +69,13 @@ def update(
 ) -> None:
     """Update the given fields; `none` clears a value. The audit trail keeps old and new values."""
     arguments = flags.read(given)
-    if not arguments and job is None:
+    if not arguments and job is None and not reset:
         raise typer.BadParameter(values.NOTHING)
     with administer(ctx) as app:
         changed = acting(app).update(
-            name, tenant=tenant, job=job, version=version, reason=reason, **arguments
-        )
+            name, tenant=tenant, job=job, version=version, reason=reason, reset=to_reset(reset),
+            **arguments,
+        )  # fmt: skip
     if json:
         print_json(changed)
     else:

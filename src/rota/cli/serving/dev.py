@@ -10,8 +10,8 @@ import typer
 
 from rota.cli.database.psql import conninfo
 from rota.cli.loading import Loaded, source_roots
-from rota.cli.serving import reload
-from rota.cli.session import closing, session
+from rota.cli.serving import dev_token, reload
+from rota.cli.session import chosen, closing, session
 from rota.cli.terminal.output import remark
 from rota.cli.workers.worker import AppOption, run_worker
 from rota.model.words import plural
@@ -59,29 +59,40 @@ def _run(found: Loaded, roots: list[Path]) -> None:
     from rota.telemetry.logging import configure
 
     app = found.app
+    app.config = chosen(app.config)  # the banner says so
     configure(app.config.log_level, tracebacks=True)
     supervisor = reload.ReloadParent.inherited()
     with closing(app):
         applied = app.migrate()
         if supervisor is not None:
             supervisor.report(app.embedded_home)
-        api, place = _api(app)
-        _print_banner(found, applied, supervisor, roots, place)
+        api, shown = _api(app)
+        _print_banner(found, applied, supervisor, roots, shown)
         run_worker(app, app.config, found.reference, api)
 
 
-def _api(app: App) -> tuple[ApiServer | None, str]:
-    """Open, as nobody but this machine can reach it; anywhere else it needs its token."""
+def _api(app: App) -> tuple[ApiServer | None, dict[str, str]]:
+    """The server and what the banner says of it. Without a configured token there is one for this
+    start, on loopback only: other users and programs of this machine do not know it."""
     from rota.api.serve import ApiServer, address, is_loopback, listen_near
-    from rota.web import create_site
+    from rota.web.app import Site
 
     server = app.config.server
-    is_local = is_loopback(server.host)
-    if not is_local and server.token is None:
-        return None, f"off: {server.host} is not loopback, and [server] token is not set"
+    if server.token is not None:
+        bound = listen_near(server.host, server.port)
+        place = f"{address(bound)}, sign in with [server] token"
+        return ApiServer(Site(app), bound), {"dashboard": place}
+    if not is_loopback(server.host):
+        why = f"off: {server.host} is not loopback, and [server] token is not set"
+        return None, {"dashboard": why}
+    token = dev_token.take()
+    app.config = app.config.override({"server.token": token})
     bound = listen_near(server.host, server.port)
-    who = "no token needed on loopback" if is_local else "with the token"
-    return ApiServer(create_site(app, is_local=is_local), bound), f"{address(bound)}, {who}"
+    header = f'-H "Authorization: Bearer $(cat {_short(dev_token.write(token))})"'
+    return ApiServer(Site(app, has_link=True), bound), {
+        "dashboard": f"{address(bound)}/?token={token}",
+        "api": f"curl {header} {address(bound)}/api/v1/runs",
+    }
 
 
 def _print_banner(
@@ -89,7 +100,7 @@ def _print_banner(
     applied: list[Migration],
     supervisor: reload.ReloadParent | None,
     roots: list[Path],
-    api: str,
+    api: dict[str, str],
 ) -> None:
     app = found.app
     jobs = plural(len(app.registry), "job")
@@ -101,7 +112,7 @@ def _print_banner(
     watched = ", ".join(map(str, roots)) if supervisor else ""
     named = f"{found.reference}, {jobs}" if found.reference else NO_APPLICATION
     lines = {
-        "dashboard": api,
+        **api,
         "application": named,
         "database": _database(app, applied),
         "psql": _psql(app),

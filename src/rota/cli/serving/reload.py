@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from rota.cli.serving import dev_token
 from rota.cli.terminal.output import remark
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Reloader:
         self._server: EmbeddedPostgres | None = None
         self._starts = 0
         self._signals = 0
+        self._token = dev_token.take()
 
     def run(self) -> int:
         stops = (signal.SIGINT, signal.SIGTERM)
@@ -104,7 +106,11 @@ class Reloader:
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 process_group=0,
-                env={**os.environ, VARIABLE: f"{theirs.fileno()}:{self._starts}"},
+                env={
+                    **os.environ,
+                    VARIABLE: f"{theirs.fileno()}:{self._starts}",
+                    dev_token.VARIABLE: self._token,
+                },
             )
         if self._line is not None:
             self._line.close()

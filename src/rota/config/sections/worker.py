@@ -128,3 +128,12 @@ class WorkerSettings:
             description="How long a run waits for a worker that knows its job before it fails.",
         ),
     ] = 86_400.0
+    refused_payload_seconds: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=YEAR,
+            description="How long a run whose payload no live worker's code accepts waits for one "
+            "that does before it fails.",
+        ),
+    ] = 86_400.0

@@ -7,19 +7,23 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
+from sys import modules
 from typing import Any, Literal
 
 import msgspec
 
 from rota.config import Config
 from rota.errors import PayloadError
+from rota.executors.frameworks import DJANGO, inside_frameworks
 from rota.executors.transaction import AttemptTransaction
 from rota.jobs.context import Context
 from rota.jobs.definition import JobDefinition
 from rota.jobs.encoding import encode_result
+from rota.jobs.upgrade import take
+from rota.model.hook import Hook
 from rota.model.outcome import Failure, Policy
 from rota.model.run import Claim
 from rota.runtime.attempts.failure import cut_head
@@ -47,6 +51,7 @@ class Services:
     stored_level: int
     lease_seconds: float
     is_capturing: bool = False
+    state: Mapping[str, Any] = field(default_factory=dict)
     random_number: Callable[[], float] = random.random
 
 
@@ -60,9 +65,11 @@ class Stop:
 class PayloadRefused(Exception):
     """The payload does not fit: written past the edge, or before the signature changed."""
 
-    def __init__(self, cause: PayloadError) -> None:
+    def __init__(self, cause: PayloadError, intake: int, signature: int) -> None:
         super().__init__(str(cause))
         self.cause = cause
+        self.intake = intake
+        self.signature = signature
 
 
 class RunningAttempt:
@@ -70,9 +77,9 @@ class RunningAttempt:
     (`rota.executors.base.CalledAttempt`), inside the worker."""
 
     __slots__ = (
-        "_on_stop", "_services", "_stopped", "_task", "arguments", "body", "claim", "definition",
-        "has_lines", "log_seqs", "logged_exception", "started", "stop", "timeout", "transaction",
-        "worker",
+        "_on_stop", "_services", "_stopped", "_task", "arguments", "around", "body", "claim",
+        "context", "definition", "has_lines", "log_seqs", "logged_exception", "started", "stop",
+        "timeout", "transaction", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +104,8 @@ class RunningAttempt:
 
     body: Callable[..., Any]
     arguments: dict[str, Any]
+    around: tuple[Hook, ...]
+    context: Context
 
     @property
     def handler(self) -> JobDefinition:
@@ -104,18 +113,40 @@ class RunningAttempt:
         assert isinstance(definition, JobDefinition)
         return definition
 
-    def bind(self) -> None:
+    def bind(self, is_newer: bool = False) -> None:
         """Decode the payload; it is validated again only where its schema has changed."""
-        definition, claim = self.definition, self.claim
-        assert isinstance(definition, JobDefinition)
+        definition = self.handler
+        schema = definition.schema
+        arguments = self._decode(is_newer)
+        around = definition.hooks.around_attempt
+        if DJANGO in modules:
+            around = inside_frameworks(around, is_async=definition.executor == "async")
+        if schema.context_parameter is not None:
+            self.context = arguments[schema.context_parameter] = Context(self)
+        elif around:
+            self.context = Context(self)
+        self.around = around
+        self.body, self.arguments = definition.function, arguments
+
+    def check_payload(self, is_newer: bool = False) -> None:
+        """For bodies that another process calls, which decodes the payload itself."""
+        if self.claim.validated_by != self.handler.schema.hash:
+            self._decode(is_newer)
+
+    def _decode(self, is_newer: bool) -> dict[str, Any]:
+        definition, claim = self.handler, self.claim
         schema = definition.schema
         try:
-            arguments = schema.decode(claim.payload, claim.validated_by == schema.hash)
+            if claim.validated_by == schema.hash:
+                return schema.decode(claim.payload, True)
+            payload, arguments = take(
+                schema, definition.upgrade, claim.payload, claim.validated_by, is_newer=is_newer
+            )
         except PayloadError as error:
-            raise PayloadRefused(error) from error
-        if schema.context_parameter is not None:
-            arguments[schema.context_parameter] = Context(self)
-        self.body, self.arguments = definition.function, arguments
+            raise PayloadRefused(error, definition.intake, schema.hash) from error
+        if payload is not claim.payload:
+            self.claim = claim._replace(payload=payload)
+        return arguments
 
     def encode(self, result: Any) -> str | None:
         raw = encode_result(result, self._services.config.runs.result_bytes)
@@ -172,6 +203,10 @@ class RunningAttempt:
     @property
     def started_at(self) -> datetime:
         return self.claim.claimed_at
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        return self._services.state
 
     def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
         claim, services, now = self.claim, self._services, time.monotonic_ns()

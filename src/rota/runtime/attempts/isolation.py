@@ -26,6 +26,8 @@ from rota.store.runs import claimed
 _STOP_SECONDS = 2.0
 # Suspects are called out.
 _RESTING_SECONDS = 60.0
+# The end of the last one is on its way to the database: until it is there, no other is given out.
+_UNWRITTEN_SECONDS = 0.05
 
 
 class Isolation(Loop):
@@ -59,8 +61,8 @@ class Isolation(Loop):
 
     async def run_once(self) -> float:
         async with self._turn:
-            if self._may_claim and self._current is None:
-                await self._claim()
+            if self._may_claim and self._current is None and await self._claim():
+                return _UNWRITTEN_SECONDS
         return self.pause(self._poll, _RESTING_SECONDS)
 
     async def stop(self) -> None:
@@ -76,25 +78,29 @@ class Isolation(Loop):
     def _may_claim(self) -> bool:
         return self._feeder.is_claiming and not self._is_over
 
-    async def _claim(self) -> None:
+    async def _claim(self) -> bool:
+        """Returns whether the database has not heard of the end of the last one."""
         has_processes = self._has_processes and self._runner.may_isolate
         inline = inline_jobs(self._runner.definitions, has_processes=has_processes)
         try:
             claims = await self._feed.claim_suspect(self._queues, inline)
         except LeaseLost:
-            return  # the feeder hears of it too, and it decides
+            return False  # the feeder hears of it too, and it decides
         except errors.LockNotAvailable:
-            return  # somebody holds this worker's row, as the lease says; others may take it
+            return False  # somebody holds this worker's row, as the lease says; others may take it
+        is_unwritten = False
         for claim in claims:
             if (claim.id, claim.attempt) in self._begun:
                 # It has ended here. The database had not heard of that when it was asked, over
                 # another connection; by now it may have, so that nothing else tells.
+                is_unwritten = True
                 continue
             if self._may_claim:
                 self._begin(claim, in_child=claim.job not in inline)
             else:
                 back = claimed.hand_back(self._feed.worker, [(claim.id, claim.attempt)])
                 await self._feed.fetch(back)
+        return is_unwritten
 
     def _begin(self, claim: Claim, *, in_child: bool) -> None:
         self._log.warning(

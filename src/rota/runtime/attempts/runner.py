@@ -22,12 +22,14 @@ from rota.executors.isolated import IsolatedExecutor
 from rota.executors.kinds import KINDS
 from rota.jobs.definition import JobDefinition
 from rota.jobs.registry import Registry
-from rota.model.outcome import EXPIRED, SUCCEEDED, Failure, Outcome
+from rota.model.outcome import EXPIRED, SUCCEEDED, Failure, Outcome, Refused
 from rota.model.run import Claim
 from rota.runtime.attempts.attempt import RunningAttempt, Services, Stop
+from rota.runtime.attempts.failure_hooks import FailureHooks
 from rota.runtime.attempts.observer import AttemptObserver
 from rota.runtime.attempts.verdict import reach_verdict
 from rota.runtime.duties.sql_jobs import SqlJobs
+from rota.store.definitions import is_newer
 from rota.telemetry.logger import get_logger
 
 _ISOLATED = "isolated"
@@ -64,11 +66,14 @@ class Runner:
         self._config = means.config
         self._services = services
         self._worker = worker
-        self._definitions: Mapping[str, JobDefinition] = {it.name: it for it in registry}
+        self._definitions: Mapping[str, JobDefinition] = {
+            name: registry.get(name) for name in registry.all_names()
+        }
         self._sql_jobs = sql_jobs
         self._executors: dict[str, Executor] = {kind: make(means) for kind, make in KINDS.items()}
         self._observers = tuple(observers)
         self._default_timeout = self._config.runs.timeout_seconds
+        self._failure_hooks = FailureHooks(registry.hooks, means.threads)
         self._log = get_logger("worker")
         self._sink: EndSink
         self.running: dict[int, RunningAttempt] = {}
@@ -101,16 +106,22 @@ class Runner:
         coroutine of its own, which would cost every run one."""
         attempt = self._begin(claim, task)
         outcome: Outcome | None = None
+        found: CallOutcome
         try:
             try:
                 if claim.is_expired:
-                    found: CallOutcome = Decided(EXPIRED, 0.0)
+                    found = Decided(EXPIRED, 0.0)
                 else:
                     executor = self._executors[attempt.definition.executor]
                     if self.apart:
                         executor = self._pick_apart(attempt, executor)
                     if executor.is_bound:
-                        attempt.bind()
+                        if attempt.definition.upgrade is None:
+                            attempt.bind()
+                        else:
+                            attempt.bind(await self._is_newer(attempt))
+                    elif isinstance(attempt.definition, JobDefinition):
+                        attempt.check_payload(await self._is_newer(attempt))
                     if may_start is not None:
                         await may_start
                         attempt.started = time.monotonic()
@@ -125,6 +136,8 @@ class Runner:
                 outcome = await self._settle(attempt, found, task)
         finally:
             self._end(attempt, outcome)
+        if outcome is not None and outcome.failure is not None:
+            await self._failure_hooks.call(attempt, found, outcome)
 
     def _end(self, attempt: RunningAttempt, outcome: Outcome | None) -> None:
         del self.running[attempt.claim.id]
@@ -141,6 +154,16 @@ class Runner:
         if self._observers:
             self._tell_began(attempt)
         return attempt
+
+    async def _is_newer(self, attempt: RunningAttempt) -> bool:
+        """Whether the payload was accepted under a signature that came after this code's: such a
+        payload is not upgraded. Asked only where there is something to upgrade."""
+        own, claim = attempt.handler, attempt.claim
+        if own.upgrade is None or claim.validated_by in (None, own.schema.hash):
+            return False
+        assert claim.validated_by is not None
+        query = is_newer(claim.job, claim.validated_by, own.schema.hash)
+        return await self._services.database.fetch(query)
 
     def _pick_apart(self, attempt: RunningAttempt, usual: Executor) -> Executor:
         is_apart = attempt.claim.id in self.apart and usual.is_dangerous
@@ -204,7 +227,15 @@ class Runner:
         is_written: bool = False,
     ) -> None:
         claim = attempt.claim
-        if outcome.failure is not None:
+        if isinstance(outcome, Refused):
+            self._log.warning(
+                "the payload does not fit this worker's code",
+                job=claim.job,
+                run=claim.id,
+                error=outcome.failure.error[:200],
+            )
+            attempt.log_failure(outcome.failure, self._config.logs.line_bytes // 2)
+        elif outcome.failure is not None:
             self._log_failure(attempt, outcome.failure)
         took = attempt.duration_ms if duration_ms is None else duration_ms
         if is_written:

@@ -8,9 +8,9 @@ from rota.errors import AttemptTimeout, LeaseLost
 from rota.executors.base import Lost, NotBegun, Raised
 from rota.model.outcome import (
     CUT_OFF,
-    Ended,
     Outcome,
     Policy,
+    Refused,
     cancelled_by,
     decide,
     lost_apart,
@@ -47,9 +47,10 @@ def reach_verdict(
     if isinstance(found, NotBegun):
         return not_begun(found.reason)
     if isinstance(found.error, PayloadRefused):
-        # No later attempt would find another payload.
-        failure = describe(found.error.cause, error_bytes)
-        return Ended("failed", "failed", "payload refused", failure=failure)
+        # What becomes of it depends on the other workers, which the database knows.
+        refused = found.error
+        failure = describe(refused.cause, error_bytes)
+        return Refused(refused.intake, refused.signature, failure)
     failure = describe(found.error, error_bytes)
     if isinstance(found, Lost):
         return lost_apart(failure, used, allowed)

@@ -1,12 +1,14 @@
 """Ends of attempts on their way to the database: sent again until they are known to be written.
 
 The fence makes that safe: an end that was written already, or whose run belongs to somebody else
-by now, touches nothing.
+by now, touches nothing. An end that would have to wait for somebody's open transaction is kept in a
+table of its own (`rota.kept_ends`) and written from there (`duties/kept_ends.py`): nothing else
+waits for it, and it outlives the worker.
 """
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Callable, Iterator
 
 import psycopg
@@ -20,8 +22,8 @@ from rota.store.pipeline.feed import Feed
 from rota.store.pipeline.prepared import Early
 from rota.telemetry.logger import get_logger
 
-# How long the end of a run whose row somebody holds is left alone.
-_HELD_SECONDS = 0.5
+# How long a worker that is about to go takes for keeping what it could not write.
+_LAST_SECONDS = 5.0
 # Classes of codes that are about what was to be written: data, constraints, limits, exceptions that
 # functions raise. Not about rights, or a server that is away.
 _ABOUT_ROWS = ("22", "23", "44", "54", "P0")
@@ -31,12 +33,16 @@ _NOT_STORED = "its result could not be stored"
 class EndBuffer:
     """Takes ends from the slots, and writes them: with the next claim, or beside it."""
 
-    def __init__(self, counts: Counters, on_written: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        counts: Counters,
+        on_written: Callable[[], None] | None = None,
+        on_kept: Callable[[], None] | None = None,
+    ) -> None:
         self._counts = counts
         self._on_written = on_written
+        self._on_kept = on_kept
         self._ends = Ends()
-        self._held = Ends()
-        self._held_until = 0.0
         self._sending: list[Ends] = []
         self._log = get_logger("worker")
 
@@ -46,17 +52,10 @@ class EndBuffer:
     @property
     def is_settled(self) -> bool:
         """Nothing waits to be written, and nothing is under way."""
-        return not self._ends and not self._held and not self._sending
-
-    @property
-    def seconds_to_held(self) -> float | None:
-        """Until those are tried again whose rows somebody's open transaction holds; None: there are
-        none. They are no part of `len`: whoever claims does not wait for them."""
-        return max(0.0, self._held_until - time.monotonic()) if self._held else None
+        return not self._ends and not self._sending
 
     def ids(self) -> set[int]:
-        waiting = (self._ends, self._held, *self._sending)
-        return {run_id for ends in waiting for run_id in ends.all_ids()}
+        return {run_id for ends in (self._ends, *self._sending) for run_id in ends.all_ids()}
 
     def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
         self._ends.succeeded(claim.id, claim.attempt, duration_ms, result, claim.is_plain)
@@ -85,18 +84,21 @@ class EndBuffer:
             self._on_written()
         return claims, any(isinstance(one[3], Requeue) and one[3].delay for one in ends.others)
 
-    async def try_held(self, feed: Feed) -> None:
-        """Write what nobody holds any more, without waiting for the rest."""
-        ends, self._held = self._held, Ends()
-        self._sending.append(ends)
+    async def keep_all(self, feed: Feed) -> None:
+        """This worker goes, or gives up: what it knows is kept, and written by somebody else."""
+        ends, self._ends = self._ends, Ends()
+        for one in self._sending:
+            ends.add(one)
+        if not ends:
+            return
         try:
-            await feed.write_unlocked(ends)
-            await self._settle_refused(feed, ends)
-        except BaseException:
-            self._held.add(ends)
-            raise
-        finally:
-            self._sending.remove(ends)
+            async with asyncio.timeout(_LAST_SECONDS):
+                kept = await feed.keep(ends)
+        except (psycopg.Error, OSError, TimeoutError) as error:
+            text = "results could not be stored: the runs will be rescued and retried"
+            self._log.error(text, ends=len(ends), error=error)
+            kept = 0
+        self._counts.note("late_ends", len(ends) - kept)
 
     async def _send(
         self,
@@ -105,16 +107,16 @@ class EndBuffer:
         request: ClaimRequest | None,
         early: Early[Claim] | None,
     ) -> list[Claim] | None:
+        claims: list[Claim] | None = None
         try:
             all_accepted, claims = await feed.exchange(ends, request, early)
+            if not all_accepted:
+                await self._settle_refused(feed, ends)
         except psycopg.DatabaseError as error:
             if not ends or not _is_refusal(error):
                 raise
             self._log.error("the database rejected a batch of results", error=error, ends=len(ends))
             await self._write_singly(feed, ends)
-            return None
-        if not all_accepted:
-            await self._settle_refused(feed, ends)
         return claims
 
     def _put_back(self, ends: Ends) -> None:
@@ -123,18 +125,17 @@ class EndBuffer:
         ends.add(later)
 
     async def _settle_refused(self, feed: Feed, ends: Ends) -> None:
-        """Some were not written. What is still ours was locked by somebody's open transaction and
-        is tried again by itself; the rest came too late."""
+        """Some were not written. What is still ours would have waited for somebody's open
+        transaction, and is kept; the rest came too late."""
         refused = feed.refused
-        owned = await feed.still_owned(ends.all_ids())
-        if refused > len(owned):
-            self._counts.note("late_ends", refused - len(owned))
+        kept = await feed.keep(ends)
+        if refused > kept:
+            self._counts.note("late_ends", refused - kept)
             self._log.warning(
-                "results came too late: the runs belong to other workers", ends=len(ends)
+                "results came too late: the runs belong to other workers", ends=refused - kept
             )
-        if owned:
-            self._held.add(ends.only(owned))
-            self._held_until = time.monotonic() + _HELD_SECONDS
+        if kept and self._on_kept is not None:
+            self._on_kept()
 
     async def _write_singly(self, feed: Feed, ends: Ends) -> None:
         """One end that cannot be stored must not keep the others from ending. Those written are
@@ -154,9 +155,11 @@ class EndBuffer:
                 )
 
     async def _try(self, feed: Feed, end: Ends) -> psycopg.Error | None:
-        """Why the database refuses it; None when it is written."""
+        """Why the database refuses it; None when it is written, or kept."""
         try:
-            await feed.exchange(end, None)
+            is_written, _ = await feed.exchange(end, None)
+            if not is_written:
+                await self._settle_refused(feed, end)
         except psycopg.DatabaseError as error:
             if not _is_refusal(error):
                 raise

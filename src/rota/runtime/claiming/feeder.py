@@ -53,6 +53,7 @@ class Feeder:
         on_lost: Callable[[], None],
         on_later: Callable[[], None],
         on_ended: Callable[[], None],
+        on_kept: Callable[[], None],
         health: Health,
         poll_seconds: float,
         pace: Pace,
@@ -70,7 +71,7 @@ class Feeder:
         self._on_later = on_later
         self._on_ended = on_ended
         self._log = get_logger("worker")
-        self._ends = EndBuffer(rollups.counters, self._written)
+        self._ends = EndBuffer(rollups.counters, self._written, on_kept)
         self._writer = EndWriter(
             self._ends, second, on_later=on_later, on_turn=self.wake, health=health
         )
@@ -170,24 +171,22 @@ class Feeder:
         if task is None:
             return
         deadline = time.monotonic() + _LAST_WRITE_SECONDS
-        while not self._ends.is_settled and not task.done():
-            if time.monotonic() > deadline:
-                self._log.error("results could not be stored: the runs will be rescued and retried")
-                break
+        while not self._ends.is_settled and not task.done() and time.monotonic() < deadline:
             self.wake()
             await asyncio.sleep(0.002)
+        await self._ends.keep_all(self._feed)
         await end_task(task)
         self._others.stop()
         self._turns.forget()
         await self._writer.stop()
 
     async def abandon(self) -> None:
-        """The lease is lost: whatever was still to be written is not ours to write."""
+        """The lease is lost, or given up. What is known of runs that are still ours is kept."""
         task, self._task = self._task, None
         await end_task(task)
         self._others.stop()
         await self._writer.stop()
-        self._rollups.counters.note("late_ends", len(self._ends.ids()))
+        await self._ends.keep_all(self._feed)
         await self._feed.end()
 
     def take_unstarted(self) -> list[Claim]:
@@ -233,8 +232,6 @@ class Feeder:
             await self._others.tell()
         if self._ends and self._is_rushing:
             self._writer.call()
-        if self._ends.seconds_to_held == 0:
-            await self._ends.try_held(self._feed)
         what = self._next_claim()
         if what is NextClaim.NONE and not self._has_ends:
             await self._rest()
@@ -311,8 +308,6 @@ class Feeder:
         full_look = self._plan.seconds_to_full_look
         if full_look is not None and self.is_claiming and self._slots.has_room:
             seconds = min(seconds, full_look)
-        if (held := self._ends.seconds_to_held) is not None:
-            seconds = min(seconds, held)
         timer = waiter.get_loop().call_later(seconds, self.wake)
         if self.is_claiming and self._slots.has_room and self._waiting.is_quiet:
             self._claimer.make_ready(self._plan.request(free=self._slots.free))

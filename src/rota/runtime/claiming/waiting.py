@@ -2,7 +2,8 @@
 
 A NOTIFY in each commit makes one queue of all commits of the server, so enqueuers call only
 while some worker says that it waits. A worker sets that flag, commits, and then keeps looking
-until every transaction that could not see the flag has ended: no call is lost. Called more than
+until every transaction that could not see the flag has ended: no call is lost. After two seconds of
+that it only polls as long as one of them that has changed runs is open. Called more than
 two hundred times a second it says that it polls, and looks every few milliseconds instead.
 
 Of all that wait, one is called, on its own channel, and a second one watches: it looks a moment
@@ -64,6 +65,9 @@ class Waiting:
         self._settle_until = 0.0
         self._settle_step = 0
         self._settle_xid: int | None = None
+        # The same, where an older transaction with runs of its own stays open.
+        self._late_xid: int | None = None
+        self._is_late_asked = False
         self._watch_at: float | None = None
         # Whether the claim under way looks for what others should have taken.
         self._is_lookout = False
@@ -138,6 +142,7 @@ class Waiting:
     def claimed(self, count: int) -> None:
         """A claim was made: when is the next one due?"""
         now = time.monotonic()
+        self._is_late_asked = False
         if count and now < self._busy_until:
             self._busy_until = now + _QUIET_SECONDS
         if now < self._busy_until:
@@ -146,7 +151,7 @@ class Waiting:
             step = _SETTLE_STEPS[min(self._settle_step, len(_SETTLE_STEPS) - 1)]
             self._settle_step += 1
             self._next_look = now + step
-        elif self.is_quiet and not count:
+        elif self.is_quiet and not count and self._late_xid is None:
             # Others are called too, and one that does not answer is passed over.
             self._next_look = now + self._resting * random.uniform(0.9, 1.1)
         else:
@@ -171,9 +176,16 @@ class Waiting:
             self.look_now()
         elif self._settle_xid is not None:
             oldest = await self._say(calls.oldest_xid())
-            # A long transaction anywhere would keep us here: the poll is the truth after that.
-            if oldest >= self._settle_xid or time.monotonic() > self._settle_until:
+            # A long transaction anywhere would keep us here.
+            is_settled = oldest >= self._settle_xid
+            if is_settled or time.monotonic() > self._settle_until:
+                self._late_xid = None if is_settled else self._settle_xid
                 self._settle_xid = None
+                self.look_now()
+        elif self._late_xid is not None and not self._is_late_asked:
+            self._is_late_asked = True
+            if not await self._say(calls.late_enqueues(self._late_xid)):
+                self._late_xid = None
                 self.look_now()
 
     async def withdraw(self) -> None:
@@ -203,7 +215,7 @@ class Waiting:
         if is_said:
             self._flag = flag
             if flag != "waiting":
-                self._settle_xid = None
+                self._settle_xid = self._late_xid = None
         return is_said
 
     async def _write(self, query: Query[None]) -> bool:

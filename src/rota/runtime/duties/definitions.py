@@ -16,12 +16,13 @@ from psycopg import errors
 from rota.config import Config
 from rota.jobs.definition import JobDefinition
 from rota.jobs.registry import Registry
-from rota.jobs.sync import whole
+from rota.jobs.sync import put_others, whole
 from rota.model.backoff import Backoff
 from rota.runtime.duties.init_runs import run_inits
 from rota.runtime.loop import Loop
 from rota.store import definitions
 from rota.store.definitions import Declared
+from rota.store.schedules.ticks import limit_locks
 from rota.store.sessions.pool import AsyncConn, Database
 from rota.store.workers.life import start_worker
 
@@ -70,10 +71,8 @@ class Definitions(Loop):
         declared, fetch_on = self._whole(), self._database.fetch_on
         async with self._database.connection(is_hurried=False) as conn:
             try:
-                release = self._config.release
-                start = start_worker(declared, is_new=self._is_new, release=release)
-                await fetch_on(conn, start)
-                await fetch_on(conn, definitions.declare(declared))
+                await fetch_on(conn, start_worker(declared, is_new=self._is_new))
+                await self._register(conn, declared)
             except errors.LockNotAvailable as error:
                 if self._held_by != str(error):
                     self._held_by = str(error)
@@ -86,12 +85,21 @@ class Definitions(Loop):
         self._is_new, self._held_by = False, ""
         return True
 
+    async def _register(self, conn: AsyncConn, declared: Declared) -> None:
+        """First the jobs, which decides whose code is the newest; then what else it says."""
+        await self._database.fetch_on(conn, definitions.declare(declared))
+        others = put_others(self._registry, declared["build"])
+        async with conn.transaction():
+            # They read tables that somebody may have locked, and a worker must start all the same.
+            await self._database.fetch_on(conn, limit_locks(1000))
+            await self._database.run_on_async(conn, others)
+
     async def run_once(self) -> float:
         if self._registry.version != self._told:
             await self._tell()
         async with self._database.connection(is_hurried=False) as conn:
             if await self._look(conn):
-                await self._database.fetch_on(conn, definitions.declare(self._whole()))
+                await self._register(conn, self._whole())
             if self._owes_inits:
                 await self._run_inits(conn)
         is_told = self._registry.version == self._told
@@ -124,7 +132,8 @@ class Definitions(Loop):
     def _apply(self, overrides: Mapping[str, Any]) -> None:
         for definition in self._registry:
             changes = self._read(definition.name, overrides.get(definition.name, {}))
-            self.current[definition.name] = replace(definition, **changes)
+            changed = replace(definition, **changes)
+            self.current |= dict.fromkeys((definition.name, *definition.aliases), changed)
         self._overrides = overrides
 
     def _read(self, job: str, override: Mapping[str, Any]) -> dict[str, Any]:

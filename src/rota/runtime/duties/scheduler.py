@@ -139,7 +139,10 @@ class Scheduler(Loop):
         if not schedule.requires:
             return ()
         names = [one.name for one in schedule.requires]
-        found = await self._database.fetch_on(conn, ticks.requirements(names, schedule.tenant))
+        query = ticks.requirements(schedule.id, names, schedule.tenant)
+        found = await self._database.fetch_on(conn, query)
+        if found[0].fault is not None:
+            raise TimingError(found[0].fault)
         facts = {fact.name: fact for fact in found}
         unmet = []
         for one in schedule.requires:

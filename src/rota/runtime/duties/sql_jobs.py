@@ -31,6 +31,7 @@ class SqlJob:
     log_level: str | None = None
     executor: Literal["sql"] = "sql"
     capture_logs: Literal[False] = False
+    upgrade: None = None
 
     def policy(
         self,

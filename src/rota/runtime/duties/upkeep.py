@@ -24,7 +24,6 @@ _PARK_BATCH = 20_000
 _FOLD_MINUTES = 10
 _PARTITIONS_SECONDS = 3600.0
 _MARK_SECONDS = 300.0
-_COUNT_SECONDS = 60.0
 _RESPONSES_SECONDS = 300.0
 # There is one a minute: whoever comes first after its beginning takes it.
 _SAMPLE_SECONDS = 10.0
@@ -39,10 +38,13 @@ class Upkeep(Loop):
     is_patient = True
     long_seconds = 600.0  # on large tables
 
-    def __init__(self, database: Database, *, unknown_job_seconds: float) -> None:
+    def __init__(
+        self, database: Database, *, unknown_job_seconds: float, refused_payload_seconds: float
+    ) -> None:
         super().__init__()
         self._database = database
         self._unknown_job_seconds = unknown_job_seconds
+        self._refused_payload_seconds = refused_payload_seconds
         self._done: dict[str, float] = {}
         # A worker that stops is not counted among those that know its jobs: what waits until it is
         # started again would be parked, and freed after that.
@@ -50,6 +52,7 @@ class Upkeep(Loop):
         self._next_park = 0.0
         self._is_at_rest = False
         self._told: dict[str, str] = {}
+        self.on_open: Callable[[], None] | None = None  # there may be work for others
 
     def wake(self) -> None:
         self._is_at_rest = False
@@ -61,6 +64,8 @@ class Upkeep(Loop):
             if self._is_due("samples", 6 * _SAMPLE_SECONDS):
                 await self._call(upkeep.take_sample())
             return self.pause(_PERIOD, _RESTING_SECONDS)
+        if self.on_open is not None and not self._is_at_rest:
+            self.on_open()
         for name, duty in self._duties():
             try:
                 await duty
@@ -89,18 +94,20 @@ class Upkeep(Loop):
             yield "partitions", self._call(upkeep.make_partitions())
         if self._is_due("mark", _MARK_SECONDS):
             yield "marks", self._call(upkeep.mark_id())
-        if self._is_due("counts", _COUNT_SECONDS):
-            yield "counts of runs", self._call(upkeep.count_runs())
         yield "expiry", self._repeat(upkeep.expire)
         yield "freeing", self._repeat(upkeep.free)
+        yield "freeing refused payloads", self._repeat(upkeep.free_refused)
         # Says what could be parked.
         yield "depths", self._call(upkeep.count_depths(_PERIOD / 2))
         if self._is_due("samples", _SAMPLE_SECONDS):
             yield "samples", self._call(upkeep.take_sample())
         if not self.is_leaving:
             yield "parking", self._park()
+            yield "holding refused payloads", self._repeat(upkeep.hold_refused)
         unknown = upkeep.fail_unknown(_BATCH, after_seconds=self._unknown_job_seconds)
         yield "unknown jobs", self._call(unknown)
+        refused = upkeep.fail_refused(_BATCH, after_seconds=self._refused_payload_seconds)
+        yield "refused payloads", self._call(refused)
         yield "sweeping", self._repeat(upkeep.sweep)
         # Where nobody ticks.
         yield "ends of schedules", self._call(upkeep.settle_ends(_BATCH))

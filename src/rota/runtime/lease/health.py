@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from psycopg.errors import LockNotAvailable
+
 from rota.store.sessions.outage import Outage, is_unwritable, said_by_driver
 
 _TEXT_LENGTH = 200
@@ -129,7 +131,10 @@ class Turns:
     def failed(self, error: BaseException) -> bool:
         """Whether it is worth a line of its own."""
         now = self._health.clock()
-        self._bad_since = self._bad_since or self._began or now
+        # Somebody's transaction holds what it needs: no fault of the worker's, and no new identity
+        # would help.
+        if not isinstance(said_by_driver(error), LockNotAvailable):
+            self._bad_since = self._bad_since or self._began or now
         self._began = None
         self.errors += 1
         self._reason = f"{type(error).__name__}: {error}".partition("\n")[0]

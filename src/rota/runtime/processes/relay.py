@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from rota.runtime.lease.health import Health
-from rota.runtime.listener import CHANNEL, Listener
+from rota.runtime.listener import Listener
 from rota.store.sessions.pool import Database
 from rota.telemetry.logger import get_logger
 
@@ -102,7 +102,7 @@ class Relay:
             line.closing = self._loop.create_task(line.close())
 
     def _called(self, words: str, channel: str) -> None:
-        for one in list(self._lines) if channel == CHANNEL else [channel]:
+        for one in list(self._lines) if channel == self._listener.common else [channel]:
             self._send(one, words)
 
     def _changed(self, is_listening: bool) -> None:

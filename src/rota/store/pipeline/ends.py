@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from rota.model.outcome import Ended, Outcome, Requeue
+from rota.model.outcome import Ended, Outcome, Refused, Requeue
 
 # Run, attempt, duration in ms, and what becomes of it.
 Other = tuple[int, int, float, Outcome]
-_O = TypeVar("_O", Ended, Requeue)
+_O = TypeVar("_O", Ended, Requeue, Refused)
 
 # Ends that lie further apart than this are named one by one.
 _SPARSE = 3
@@ -127,6 +127,35 @@ def requeue_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
     return _columns(worker, rows) | {
         "delays": [outcome.delay for outcome in outcomes],
         "spent": [outcome.is_spent for outcome in outcomes],
+    }
+
+
+def refuse_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
+    """What `runs/refuse` takes: those of the rows whose payload this worker does not take."""
+    rows, outcomes = _of(Refused, rows)
+    return _columns(worker, rows) | {
+        "intakes": [outcome.intake for outcome in outcomes],
+        "signatures": [outcome.signature for outcome in outcomes],
+    }
+
+
+def kept_columns(worker: int, ends: Ends) -> dict[str, Any]:
+    """What `runs/keep_ends` takes: all of them, whatever becomes of their runs."""
+    successes = zip(ends.ids, ends.attempts, ends.durations, ends.results, strict=True)
+    rows: list[Other] = [
+        (run_id, attempt, duration, Ended("succeeded", "succeeded", result=result))
+        for run_id, attempt, duration, result in successes
+    ]
+    rows += ends.others
+    outcomes = [outcome for *_, outcome in rows]
+    return _columns(worker, rows) | {
+        "states": [one.state if isinstance(one, Ended) else None for one in outcomes],
+        "end_reasons": [one.end_reason if isinstance(one, Ended) else None for one in outcomes],
+        "results": [one.result if isinstance(one, Ended) else None for one in outcomes],
+        "delays": [one.delay if isinstance(one, Requeue) else None for one in outcomes],
+        "spent": [one.is_spent if isinstance(one, Requeue) else None for one in outcomes],
+        "intakes": [one.intake if isinstance(one, Refused) else None for one in outcomes],
+        "signatures": [one.signature if isinstance(one, Refused) else None for one in outcomes],
     }
 
 

@@ -15,15 +15,21 @@ from psycopg import errors
 from psycopg.adapt import Buffer, Loader
 from psycopg.pq import Format
 
-from rota.model.outcome import Ended, Requeue
+from rota.model.outcome import Ended, Refused, Requeue
 from rota.model.run import Claim
 from rota.store import upkeep
 from rota.store.errors import is_missing_partition, translate_foreign
 from rota.store.pipeline.claims import ClaimRequest, ConnectionTurn, ReadyClaim
-from rota.store.pipeline.ends import Ends, array, ended_columns, requeue_columns
+from rota.store.pipeline.ends import (
+    Ends,
+    array,
+    ended_columns,
+    kept_columns,
+    refuse_columns,
+    requeue_columns,
+)
 from rota.store.pipeline.prepared import Early, Prepared, Question, fetch_all
-from rota.store.queries import Query
-from rota.store.runs import claimed
+from rota.store.queries import Query, column
 from rota.store.sessions.connection import AsyncConn, break_off
 from rota.store.sessions.pool import Database
 
@@ -62,6 +68,7 @@ class Feed:
         self._finish_span = Prepared("finish_span", get("runs/finish_span"))
         self._end = Prepared("end", get("runs/end"))
         self._requeue = Prepared("requeue", get("runs/requeue"))
+        self._refuse = Prepared("refuse", get("runs/refuse"))
 
     @property
     def worker(self) -> int:
@@ -121,15 +128,8 @@ class Feed:
                     await self._database.fetch_on(conn, upkeep.make_partitions())
                     return await self._send(conn, ends, request, early)
                 except errors.LockNotAvailable:
-                    await self._send_unlocked(conn, ends)
-                    return False, None
-
-    async def write_unlocked(self, ends: Ends) -> None:
-        """Those whose rows nobody holds; `still_owned` says which were left out."""
-        async with self._turn:
-            conn = await self._connection()
-            with translate_foreign():
-                await self._send_unlocked(conn, ends)
+                    # Neither the claim nor the other ends wait for whoever holds it.
+                    return await self._send_unlocked(conn, ends), None
 
     def ready(self, request: ClaimRequest) -> ReadyClaim | None:
         """A claim without ends that has only to be sent; None before the first one."""
@@ -172,6 +172,9 @@ class Feed:
         again = [one for one in ends.others if isinstance(one[3], Requeue)]
         if again:
             questions.append(self._requeue.question(requeue_columns(self._worker, again), tuple))
+        refused = [one for one in ends.others if isinstance(one[3], Refused)]
+        if refused:
+            questions.append(self._refuse.question(refuse_columns(self._worker, refused), tuple))
         return questions
 
     def _asking(self, request: ClaimRequest) -> Question[Claim]:
@@ -190,21 +193,29 @@ class Feed:
             "lane": request.lane,
         }
 
-    async def _send_unlocked(self, conn: AsyncConn, ends: Ends) -> None:
-        """Somebody's open transaction holds a row of the batch: write the others."""
-        self.refused = 0
-        async with conn.transaction():
-            cursor = await conn.execute(
-                self._database.statements.get("runs/lock"), {"ids": ends.all_ids()}
-            )
-            free = {row[0] for row in await cursor.fetchall()}
-            part = self._writing(ends.only(free))
-            if part:
-                await fetch_all(conn, part)
+    async def _send_unlocked(self, conn: AsyncConn, ends: Ends) -> bool:
+        """Somebody's open transaction holds a row of the batch: write the others. Returns whether
+        all were accepted."""
+        accepted = 0
+        # What holds up even those whose runs nobody holds is left for later with them.
+        with suppress(errors.LockNotAvailable):
+            async with conn.transaction():
+                cursor = await conn.execute(
+                    self._database.statements.get("runs/lock"), {"ids": ends.all_ids()}
+                )
+                free = {row[0] for row in await cursor.fetchall()}
+                answers = await fetch_all(conn, self._writing(ends.only(free)))
+                accepted = sum(rows[0][0] for rows in answers)
+        self.refused = len(ends) - accepted
+        return not self.refused
 
-    async def still_owned(self, ids: Sequence[int]) -> set[int]:
-        """Of runs whose end was sent: those it was not written for, though they are ours."""
-        return set(await self.fetch(claimed.owned(self._worker, ids)))
+    async def keep(self, ends: Ends) -> int:
+        """Of ends that were not accepted: store those that are ours, to be written later
+        (`settle_kept_ends`). Returns how many these are. Not over its own connection, which may be
+        the one that waits."""
+        query = Query("runs/keep_ends", kept_columns(self._worker, ends), column)
+        with translate_foreign():
+            return len(await self._database.fetch(query, is_hurried=False))
 
     async def claim_suspect(self, queues: Sequence[str], inline: Sequence[str]) -> list[Claim]:
         """Over a pooled connection: it is asked every second, and a run that comes just then must

@@ -49,6 +49,23 @@ class PartitionsAhead:
 
 
 @dataclass(frozen=True, slots=True)
+class Unnamed:
+    """A table without a replica identity, and a publication that covers it."""
+
+    name: str
+    publication: str
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceBehind:
+    """`next_value` is taken already: rows go up to `highest`."""
+
+    sequence: str
+    next_value: int
+    highest: int
+
+
+@dataclass(frozen=True, slots=True)
 class KeepingRows:
     """Who keeps dead rows from being removed: `kind` is transaction, prepared, slot or hidden."""
 
@@ -59,6 +76,20 @@ class KeepingRows:
     doing: str | None
     seconds: float | None
     bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowHolder:
+    """Whose open transaction holds rows that work waits for; `examples` names some of them."""
+
+    pid: int
+    owner: str | None
+    program: str | None
+    doing: str | None
+    query: str | None
+    seconds: float | None
+    rows: int
+    examples: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +146,26 @@ def partitions_ahead() -> Plan[PartitionsAhead | None]:
     return PartitionsAhead(**rows[0]) if rows else None
 
 
+def without_identity() -> Plan[list[Unnamed]]:
+    rows = yield Ask("doctor/identities", {})
+    return [Unnamed(**row) for row in rows]
+
+
+def sequences_behind() -> Plan[list[SequenceBehind]]:
+    rows = yield Ask("doctor/sequences", {})
+    return [SequenceBehind(**row) for row in rows]
+
+
 def keeping_rows() -> Plan[dict[str, KeepingRows]]:
     """At most one of each kind."""
     rows = yield Ask("doctor/transactions", {})
     return {row["kind"]: KeepingRows(**row) for row in rows}
+
+
+def holders() -> Plan[list[RowHolder]]:
+    """The oldest first."""
+    rows = yield Ask("doctor/holders", {})
+    return [RowHolder(**row) for row in rows]
 
 
 def counter_ages() -> Plan[list[CounterAge]]:
@@ -134,3 +181,19 @@ def upkeep_state() -> Plan[UpkeepState]:
 def lease_state() -> Plan[LeaseState]:
     (row,) = yield Ask("doctor/workers", {})
     return LeaseState(**row)
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """Who owns the schema, whether others may call what runs as its owner, and the schemas in
+    which everybody may create."""
+
+    owner: str
+    is_superuser: bool
+    is_granted: bool
+    open_schemas: list[str]
+
+
+def walls() -> Plan[Walls]:
+    (row,) = yield Ask("doctor/walls", {})
+    return Walls(**row)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rota.model.retention import RetentionItem
 from rota.model.states import END_STATES
 from rota.store.plans import Ask
-from rota.store.steps import Refused, Steps, Write
+from rota.store.steps import Steps, Write, WriteRefused
 
 if TYPE_CHECKING:
     from rota.store.retention.retention import Pass
@@ -40,7 +40,6 @@ class Partition:
     detach: str
     finalize: str
     remove: str
-    has_rows: str
 
 
 def note_parts() -> Steps[list[Partition]]:
@@ -66,18 +65,10 @@ class PartitionDrops:
                 if part.parent.startswith("ended_runs_"):
                     yield from self._remove_traces(part, with_logs)
                 yield Write(part.remove)
-            except Refused as error:
+            except WriteRefused as error:
                 item = replace(item, note=f"left for the next pass: {error}")
             self._work.on_progress(item.rows)
         self._work.items.append(item)
-
-    def drop_if_empty(self, part: Partition) -> Steps[None]:
-        """Attempts go with their runs; what is left of their table then is a shell."""
-        if part.to_at > self._work.now:
-            return
-        (row,) = yield Write(part.has_rows)
-        if not row["is_so"]:
-            yield from self.drop(part)
 
     def _detach(self, part: Partition) -> Steps[None]:
         if part.state == "detached":

@@ -28,7 +28,7 @@ from rota.store.retention.parts import (
     note_parts,
 )
 from rota.store.retention.tenants import TenantPruning
-from rota.store.steps import Hold, Refused, Steps, gently
+from rota.store.steps import Hold, Steps, WriteRefused, gently
 
 _OUTCOMES = {"failed": FAILED, "succeeded or cancelled": OTHERS}
 
@@ -92,7 +92,7 @@ def _hold(*, runs: bool, logs: bool) -> Steps[None]:
             yield Hold("retention/hold_runs")
         if logs:
             yield Hold("retention/hold_logs")
-    except Refused as error:
+    except WriteRefused as error:
         hint = "wait for the other pass to end"
         raise WrongState("a retention pass is already running", hint=hint) from error
 
@@ -116,9 +116,6 @@ class RunPruning:
             for outcome, states in _OUTCOMES.items():
                 yield from self._prune_job(job, policy, outcome, states)
         yield from TenantPruning(self._work).run()
-        for part in parts:
-            if part.parent == "past_attempts_standard":
-                yield from self._drops.drop_if_empty(part)
         yield from self._prune_rest()
         yield from self._prune_beside_events()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rota.store.queries import Query, column, each, nothing
+from rota.store.queries import Query, each, nothing, number
 
 
 class Held(NamedTuple):
@@ -44,9 +44,9 @@ def strays(worker: int) -> Query[list[Held]]:
     return Query("runs/strays", {"worker": worker}, each(Held._make))
 
 
-def owned(worker: int, ids: Sequence[int]) -> Query[list[int]]:
-    """Those of these runs that still belong to it."""
-    return Query("runs/owned", {"worker": worker, "ids": list(ids)}, column)
+def settle_kept_ends(limit: int) -> Query[int]:
+    """Write ends that were kept; returns how many are left."""
+    return Query("runs/settle_kept_ends", {"limit": limit}, number)
 
 
 def time_out(worker: int, run: int, attempt: int, timeout: float) -> Query[None]:

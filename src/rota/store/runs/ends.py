@@ -3,9 +3,9 @@ the hundred go over its own connection: store/pipeline/."""
 
 from __future__ import annotations
 
-from rota.model.outcome import Ended, Outcome
+from rota.model.outcome import Ended, Outcome, Refused
 from rota.model.run import Claim
-from rota.store.pipeline.ends import ended_columns, requeue_columns
+from rota.store.pipeline.ends import ended_columns, refuse_columns, requeue_columns
 from rota.store.statements import Statement, Statements
 
 
@@ -29,4 +29,6 @@ def end_one(
     rows = [(claim.id, claim.attempt, ms, outcome)]
     if isinstance(outcome, Ended):
         return statements.get("runs/end"), ended_columns(worker, rows)
+    if isinstance(outcome, Refused):
+        return statements.get("runs/refuse"), refuse_columns(worker, rows)
     return statements.get("runs/requeue"), requeue_columns(worker, rows)

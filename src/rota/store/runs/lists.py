@@ -77,13 +77,16 @@ def list_page(
     cursor: int | None = None,
     limit: int = 50,
     seconds: float | None = None,
+    value_bytes: int | None = None,
 ) -> Plan[RunPage]:
     """One page. `cursor` is the last page's; `seconds` is the time after which the search stops
-    where it is."""
+    where it is; larger payloads and results than `value_bytes` are left out."""
     check_order(order, TimeOrder)
     yield Ask("session/plan_by_values", {"is_local": True})
     statement = "runs/list_oldest" if order == "oldest" else "runs/list"
-    rows, cursor, searched_to = yield from _find(statement, wanted, cursor, limit, seconds)
+    rows, cursor, searched_to = yield from _find(
+        statement, wanted, cursor, limit, seconds, value_bytes=value_bytes
+    )
     return RunPage([RunInfo(**row) for row in rows], cursor, searched_to)
 
 
@@ -142,6 +145,7 @@ def _find(
     limit: int,
     seconds: float | None,
     begun_at: datetime | None = None,
+    value_bytes: int | None = None,
 ) -> Plan[tuple[Rows, int | None, datetime | None]]:
     if limit < 1:
         raise FilterError(f"limit must be at least 1, not {limit}")
@@ -154,7 +158,8 @@ def _find(
         low, high = search.portion()
         params = yield from _portion_of(wanted, search, begun_at)
         # One more than wanted, to know whether there is another page.
-        found += yield Ask(statement, params | {"limit": limit + 1 - len(found)})
+        asked = {"limit": limit + 1 - len(found), "value_bytes": value_bytes}
+        found += yield Ask(statement, params | asked)
         if len(found) > limit:
             return found[:limit], found[limit - 1]["id"], None
         now = time.monotonic()

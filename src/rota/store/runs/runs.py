@@ -28,10 +28,8 @@ def find_run(run_id: int) -> Plan[RunInfo]:
             bounds = {"id": run_id, "since": since, "until": since + _USUAL_LIFE}
             rows = yield Ask("runs/find_recent", bounds)
     if not rows:
-        rows = yield Ask("runs/find_ended", {"id": run_id})
-    if not rows:
-        # It may have ended between the first look and the last, or been retried.
-        rows = yield Ask("runs/find_open", {"id": run_id})
+        # Both at once: it may have been retried between the first look and this one.
+        rows = yield Ask("runs/find_anywhere", {"id": run_id})
     if not rows:
         raise RunNotFound(f"there is no run {run_id}")
     return RunInfo(**rows[0])
@@ -64,16 +62,11 @@ def _handled(run: RunInfo) -> Plan[Handled | None]:
 
 
 def find_documents(run: int | RunInfo, most: int) -> Plan[RunDocuments]:
-    """In the partition where the run is: an id alone would look into all of them."""
-    found = run if isinstance(run, RunInfo) else (yield from find_run(run))
-    params = {"id": found.id, "finished_at": found.finished_at, "most": most}
-    rows = yield Ask("runs/documents", params)
+    """By the id alone: a run may end meanwhile, and an odd time of its end cannot be compared."""
+    run_id = run.id if isinstance(run, RunInfo) else run
+    rows = yield Ask("runs/documents", {"id": run_id, "most": most})
     if not rows:
-        # It has ended, or begun again, between the two looks.
-        found = yield from find_run(found.id)
-        rows = yield Ask("runs/documents", params | {"finished_at": found.finished_at})
-    if not rows:
-        raise RunNotFound(f"there is no run {found.id}")
+        raise RunNotFound(f"there is no run {run_id}")
     return RunDocuments(**rows[0])
 
 

@@ -13,6 +13,7 @@ from rota.model.documents import ScheduleDocuments
 from rota.model.list_filters import TimeOrder
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import Page
+from rota.model.schedule_edit import Override
 from rota.model.schedule_info import ScheduleInfo, Triggered
 from rota.model.wording import listed
 from rota.store.audit import act_as
@@ -75,9 +76,13 @@ def put_schedules(
     wanted: Sequence[tuple[str, str, Mapping[str, Any]]],
     *,
     actor: str | None,
-    application: str | None,
+    application: str,
+    build: str | None,
+    at_start: bool,
+    forced: Sequence[str] = (),
 ) -> Plan[int]:
-    """As `put_schedule`, of many by tenant, name and columns: equal columns are sent once."""
+    """As `put_schedule`, of many by tenant, name and columns: equal columns are sent once. Older
+    code than the newest of its application adds what is missing."""
     documents: dict[str, int] = {}
     places = [documents.setdefault(_json(one), len(documents) + 1) for _, _, one in wanted]
     params = {
@@ -87,6 +92,9 @@ def put_schedules(
         "documents": list(documents),
         "actor": actor,
         "application": application,
+        "build": build,
+        "at_start": at_start,
+        "forced": list(forced),
     }
     rows = yield Ask("schedules/put_many", params)
     return int(rows[0]["written"])
@@ -99,6 +107,21 @@ def update_schedule(
     yield from act_as(actor)
     rows = yield Ask("schedules/update", {"id": schedule_id, "columns": _json(columns)})
     return bool(rows)
+
+
+def find_overrides(name: str, tenant: str) -> Plan[list[Override]]:
+    rows = yield Ask("schedules/overrides", {"name": name, "tenant": tenant})
+    return [Override(**row) for row in rows]
+
+
+def reset_schedule(
+    name: str, tenant: str, fields: Sequence[str] | None, *, actor: str | None
+) -> Plan[list[str]]:
+    """Back to what the code says, of these columns or of all; returns those that were set."""
+    given = None if fields is None else list(fields)
+    params = {"name": name, "tenant": tenant, "fields": given, "actor": actor}
+    rows = yield Ask("schedules/reset", params)
+    return list(rows[0]["fields"])
 
 
 def find_payload_problems(

@@ -47,11 +47,13 @@ class HeldSchedule(NamedTuple):
 
 
 class RequirementState(NamedTuple):
-    """When a required schedule or job last succeeded, and whether its last run did."""
+    """When a required schedule or job last succeeded, and whether its last run did. `fault`: why
+    the schedule cannot require what it does."""
 
     name: str
     succeeded_at: datetime | None
     was_ok: bool | None
+    fault: str | None
 
 
 class InitRun(NamedTuple):
@@ -96,8 +98,8 @@ def read_due(ids: Sequence[int], *, spreads: bool, free: int) -> Query[list[DueR
     return Query("schedules/read_due", params, each(DueRow._make))
 
 
-def requirements(names: Sequence[str], tenant: str) -> Query[list[RequirementState]]:
-    params = {"names": list(names), "tenant": tenant}
+def requirements(schedule: int, names: Sequence[str], tenant: str) -> Query[list[RequirementState]]:
+    params = {"id": schedule, "names": list(names), "tenant": tenant}
     return Query("schedules/requirements", params, each(RequirementState._make))
 
 

@@ -14,7 +14,12 @@ CREATE TABLE rota.settings (
         '"occurrence_days": 90, "rollup_days": 400, "audit_days": null}',
     -- An enqueue reads this row anyway, and looks for limits only where there are any.
     has_limits    boolean NOT NULL DEFAULT false,
-    capped_queues text[] COLLATE "C" NOT NULL DEFAULT '{}'
+    capped_queues text[] COLLATE "C" NOT NULL DEFAULT '{}',
+    -- Where all workers hear calls. Channels have no rights: whoever knows the name can call. So it cannot be guessed,
+    -- and two schemas of one database have two.
+    channel       text NOT NULL DEFAULT 'rota_' || replace(gen_random_uuid()::text, '-', ''),
+    -- Whether runs may still commit that were enqueued before a limit: a claim reads this row anyway, and leaves them.
+    is_adopting   boolean NOT NULL DEFAULT false
 );
 INSERT INTO rota.settings DEFAULT VALUES;
 
@@ -53,7 +58,7 @@ CREATE TABLE rota.locks (
 );
 COMMENT ON TABLE rota.locks IS 'Tasks that only one worker at a time performs, one row each.';
 INSERT INTO rota.locks (name) VALUES ('admission'), ('caps'), ('counts'), ('definitions'), ('depths'), ('errors'),
-    ('fleet'), ('hold_due'), ('isolation'), ('job_counts'), ('partitions'), ('rescue'), ('rollups'), ('samples'),
+    ('fleet'), ('hold_due'), ('isolation'), ('partitions'), ('requirements'), ('rescue'), ('rollups'), ('samples'),
     ('tenants');
 
 -- Who holds a row, by its xmax: the transaction that has locked or changed it and is not over.
@@ -67,7 +72,8 @@ $$;
 
 -- Takes a lock of rota.locks until the end of the transaction. An error (55P03) names the holder if that takes too
 -- long.
--- Called by: ensure_ledger, ensure_partitions, hold_due, note_skipped_inits, register_jobs, start_worker.
+-- Called by: check_requirements, ensure_ledger, ensure_partitions, hold_due, note_skipped_inits, register_jobs,
+-- rename_job, start_worker.
 -- Locks: rows.
 CREATE FUNCTION rota.take_lock(name text, patience_ms integer DEFAULT 5000) RETURNS void
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
@@ -93,12 +99,23 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Trigger on what people edit: the version grows with every change outside the listed columns, so that an edit can
--- say which state it was made from (expect_version).
-CREATE FUNCTION rota.raise_version() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-DECLARE
-    hidden constant text[] := TG_ARGV[0]::text[];
-BEGIN
-    NEW.version := OLD.version + (to_jsonb(OLD) - hidden IS DISTINCT FROM to_jsonb(NEW) - hidden)::integer;
-    RETURN NEW;
-END $$;
+-- The version of a row that people edit, after one more write: it grows with every change outside the listed columns,
+-- so that an edit can say which state it was made from (expect_version).
+-- Called by: before_calendar, before_job, before_queue, before_template.
+CREATE FUNCTION rota.next_version(version bigint, was jsonb, given jsonb, hidden text[]) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT version + (was - hidden IS DISTINCT FROM given - hidden)::integer
+$$;
+
+-- A value as lists show it: one of more than `most` bytes is replaced by an object that says so, as a page of large
+-- payloads would fill the memory of whoever reads it. Whole if `most` is NULL. What is stored without compression is
+-- measured without being read.
+-- Called by: sql/audit/list.sql, sql/audit/list_oldest.sql, sql/events/list.sql, sql/events/list_named.sql,
+-- sql/events/list_named_oldest.sql, sql/events/list_oldest.sql, sql/runs/list.sql, sql/runs/list_oldest.sql.
+CREATE FUNCTION rota.listed(value jsonb, most integer) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN most IS NULL OR value IS NULL THEN value
+        WHEN pg_column_size(value) > most
+            OR pg_column_compression(value) IS NOT NULL AND octet_length(value::text) > most
+            THEN jsonb_build_object('$omitted', format('larger than %s bytes', most))
+        ELSE value END
+$$;

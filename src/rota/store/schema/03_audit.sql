@@ -24,6 +24,9 @@ CREATE INDEX audit_actor ON rota.audit (actor, id);
 CREATE INDEX audit_action ON rota.audit (action, id);
 CREATE INDEX audit_noun ON rota.audit (object_type, id);
 CREATE INDEX audit_name ON rota.audit (object_id, id);
+-- Entries with data of runs or of tenants, which go with them (forget_values). Few have any.
+CREATE INDEX audit_values ON rota.audit (object_id)
+    WHERE before ?| '{payload,metadata,run_metadata,filter}' OR after ?| '{payload,metadata,run_metadata,filter}';
 
 -- Says who acts, for the rest of the transaction: the triggers of the audit read it from a setting that is local to
 -- it. NULL changes nothing.
@@ -33,7 +36,8 @@ CREATE FUNCTION rota.act_as(actor text) RETURNS void LANGUAGE sql VOLATILE AS $$
 $$;
 
 -- Who acts in this transaction: the name that was given by act_as, else the role of the session.
--- Called by: drop_schedule, follow_limit, follow_limits, note_edits, pause_queue, pause_schedule, set_limit.
+-- Called by: before_schedule, end_schedule, follow_limit, follow_limits, note_edits, pause_queue, pause_schedule,
+-- set_limit.
 CREATE FUNCTION rota.who() RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user)
 $$;
@@ -69,19 +73,40 @@ CREATE FUNCTION rota.write_audit(
             coalesce(write_audit.reason, nullif(current_setting('rota' || '.reason', true), '')), write_audit.tenant)
 $$;
 
--- Trigger: writes to the audit what was created, changed or deleted of a table that people edit. Its arguments: the
--- noun, the words for the three, and the columns that are no change by themselves.
-CREATE FUNCTION rota.audit_row() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Takes data out of the entries about these runs, or about whatever belongs to a tenant: who did what, when and why
+-- stays.
+-- Called by: delete_traces, forget_tenant.
+CREATE FUNCTION rota.forget_values(of_runs bigint[], of_tenant text DEFAULT NULL) RETURNS void LANGUAGE plpgsql
+VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off AS $$
 DECLARE
-    hidden constant text[] := TG_ARGV[4]::text[];
-    before jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - 'name' - hidden END;
-    after  jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - 'name' - hidden END;
+    names constant text[] := '{payload,metadata,run_metadata,filter}';
+BEGIN
+    IF of_runs IS NOT NULL THEN
+        UPDATE rota.audit a SET before = a.before - names, after = a.after - names
+        WHERE (a.before ?| '{payload,metadata,run_metadata,filter}'
+            OR a.after ?| '{payload,metadata,run_metadata,filter}')
+          AND a.object_type = 'run' AND a.object_id = ANY (of_runs::text[]);
+    ELSE
+        UPDATE rota.audit a SET before = a.before - names, after = a.after - names
+        WHERE (a.before ?| '{payload,metadata,run_metadata,filter}'
+            OR a.after ?| '{payload,metadata,run_metadata,filter}')
+          AND a.tenant = of_tenant;
+    END IF;
+END $$;
+
+-- Writes to the audit what was created, changed or deleted of a row that people edit. `words`: for the three; `hidden`:
+-- columns that are no change by themselves.
+-- Called by: after_calendar, after_template.
+CREATE FUNCTION rota.audit_row(noun text, words text[], was jsonb, given jsonb, hidden text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    before constant jsonb := was - 'name' - hidden;
+    after  constant jsonb := given - 'name' - hidden;
 BEGIN
     IF before IS DISTINCT FROM after THEN
-        PERFORM rota.write_audit(NULL, TG_ARGV[0] || '.' || CASE TG_OP WHEN 'INSERT' THEN TG_ARGV[1]
-            WHEN 'UPDATE' THEN TG_ARGV[2] ELSE TG_ARGV[3] END, TG_ARGV[0], coalesce(NEW.name, OLD.name), before, after);
+        PERFORM rota.write_audit(NULL, noun || '.' || words[CASE WHEN was IS NULL THEN 1 WHEN given IS NULL THEN 3
+            ELSE 2 END], noun, coalesce(given, was) ->> 'name', before, after);
     END IF;
-    RETURN NULL;
 END $$;
 
 -- Who last did one of these actions to an object, when and why; only its latest 200 entries are looked at.

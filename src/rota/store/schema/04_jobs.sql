@@ -63,9 +63,6 @@ CREATE TABLE rota.jobs (
 CREATE INDEX jobs_disabled ON rota.jobs (name) WHERE NOT is_enabled;
 CREATE INDEX jobs_sql ON rota.jobs (name) WHERE kind = 'sql';
 COMMENT ON TABLE rota.jobs IS 'Every job that a process has declared.';
--- Their names come last: they see what the other triggers made of the row.
-CREATE TRIGGER jobs_version BEFORE UPDATE ON rota.jobs FOR EACH ROW
-EXECUTE FUNCTION rota.raise_version('{version,created_at,updated_at,code,edited,definition_hash,source,application}');
 
 -- Refuses a job (RO002), in words that name it.
 -- Called by: many.
@@ -78,16 +75,18 @@ BEGIN
     RAISE EXCEPTION 'job "%": %', name, what USING ERRCODE = 'RO002', HINT = hint;
 END $$;
 
--- Trigger: says in words what the constraints would refuse, and what they cannot see.
-CREATE FUNCTION rota.check_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Says in words what the constraints would refuse, and what they cannot see.
+-- Called by: before_job.
+CREATE FUNCTION rota.check_job(new rota.jobs, old rota.jobs) RETURNS rota.jobs
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     part record;
 BEGIN
-    IF TG_OP = 'INSERT' THEN
+    IF OLD.name IS NULL THEN
         NULL;  -- the constraints do
     ELSIF NEW.name <> OLD.name THEN
         PERFORM rota.bad_job(OLD.name, 'a job cannot be renamed',
-            'Declare it under its new name; the old one is marked deleted.');
+            'Call rota.rename_job, or declare it under its new name with the old one among its aliases.');
     ELSIF NEW.priority NOT BETWEEN 0 AND 9 THEN
         PERFORM rota.bad_job(NEW.name, format('priority %s is not between 0 (first) and 9 (last)', NEW.priority));
     ELSIF NEW.max_attempts NOT BETWEEN 1 AND 100 THEN
@@ -96,7 +95,7 @@ BEGIN
         PERFORM rota.bad_job(NEW.name, 'backoff must be a JSON object');
     END IF;
     -- One from before this rule may be edited otherwise.
-    IF NEW.timeout_seconds < real '0.001' AND (TG_OP = 'INSERT'
+    IF NEW.timeout_seconds < real '0.001' AND (OLD.name IS NULL
         OR NEW.timeout_seconds IS DISTINCT FROM OLD.timeout_seconds) THEN
         PERFORM rota.bad_job(NEW.name, format('timeout_seconds %s is less than 0.001 (a millisecond)',
             NEW.timeout_seconds));
@@ -115,10 +114,9 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM rota.check_event(e) FROM unnest(NEW.events) e;
-    NEW.updated_at := CASE WHEN TG_OP = 'UPDATE' THEN rota.now() ELSE NEW.updated_at END;
+    NEW.updated_at := CASE WHEN (OLD.name IS NOT NULL AND NEW.name IS NOT NULL) THEN rota.now() ELSE NEW.updated_at END;
     RETURN NEW;
 END $$;
-CREATE TRIGGER jobs_check BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.check_job();
 
 -- What is wrong with the template of a key, in words; NULL: nothing.
 -- Called by: check_run_defaults.
@@ -129,10 +127,13 @@ CREATE FUNCTION rota.key_fault(template text) RETURNS text LANGUAGE sql IMMUTABL
             THEN 'has a brace that does not enclose the name of an argument' END
 $$;
 
--- Trigger: checks the defaults of a job's runs. Every nominal time of a schedule has its own run, so a job with a
--- schedule cannot have a key; bursts of events have their own keys. If the code declares a key and a person has set
--- something that excludes it, or the other way round, the key is left out with a warning: the worker must start.
-CREATE FUNCTION rota.check_run_defaults() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Checks the defaults of a job's runs, once the rule of delivery is known. Every nominal time of a schedule has its own
+-- run, so a job with a schedule cannot have a key; bursts of events have their own keys. If the code declares a key and
+-- a person has set something that excludes it, or the other way round, the key is left out with a warning: the worker
+-- must start.
+-- Called by: before_job.
+CREATE FUNCTION rota.check_run_defaults(new rota.jobs, old rota.jobs) RETURNS rota.jobs
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found   text := (SELECT min(s.name) FROM rota.schedules s WHERE s.job = NEW.name);
     unknown text := (SELECT min(m[1]) FROM regexp_matches(NEW.key, '\{([A-Za-z_][A-Za-z0-9_]*)', 'g') m
@@ -169,18 +170,16 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
--- Its name comes after jobs_event_delivery: that one has taken the rule from the code.
-CREATE TRIGGER jobs_run_defaults BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW
-    WHEN (num_nonnulls(NEW.delay_seconds, NEW.expires_in_seconds, NEW.key, NEW.tenant) > 0)
-    EXECUTE FUNCTION rota.check_run_defaults();
 
--- Trigger: refuses a default payload that the job would not take, where it is written. What code declares is checked
--- by the process that declares it.
-CREATE FUNCTION rota.check_default_payload() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Refuses a default payload that the job would not take, where it is written. What code declares is checked by the
+-- process that declares it.
+-- Called by: before_job.
+CREATE FUNCTION rota.check_default_payload(new rota.jobs, old rota.jobs) RETURNS rota.jobs
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     problem text;
 BEGIN
-    IF NOT rota.is_syncing() AND (TG_OP = 'INSERT' OR NEW.default_payload IS DISTINCT FROM OLD.default_payload) THEN
+    IF NOT rota.is_syncing() AND (OLD.name IS NULL OR NEW.default_payload IS DISTINCT FROM OLD.default_payload) THEN
         problem := rota.payload_problem(NEW.payload_schema, NEW.default_payload);
     END IF;
     IF problem IS NOT NULL THEN
@@ -189,9 +188,6 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
--- One that is no object is refused by its constraint.
-CREATE TRIGGER jobs_default_payload BEFORE INSERT OR UPDATE OF default_payload ON rota.jobs FOR EACH ROW
-    WHEN (jsonb_typeof(NEW.default_payload) = 'object') EXECUTE FUNCTION rota.check_default_payload();
 
 -- Whether this transaction writes what code declares (register_jobs), and not what a person says.
 -- Called by: many.
@@ -199,43 +195,44 @@ CREATE FUNCTION rota.is_syncing() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(current_setting('rota' || '.syncing', true) = 'on', false)
 $$;
 
--- Trigger: notes who touched which field of what code declares. A field set back to what the code says follows the
--- code again.
-CREATE FUNCTION rota.note_edits() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- What people have changed of what code declares, after one more edit. A field set back to what the code says follows
+-- the code again.
+-- Called by: before_job, before_schedule.
+CREATE FUNCTION rota.note_edits(was jsonb, given jsonb, code jsonb, edited jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
-    was   jsonb := to_jsonb(OLD);
-    given jsonb := to_jsonb(NEW);
     field text;
 BEGIN
-    IF rota.is_syncing() OR NEW.code IS NULL THEN
-        RETURN NEW;
+    IF code IS NULL OR rota.is_syncing() THEN
+        RETURN edited;
     END IF;
-    FOR field IN SELECT jsonb_object_keys(NEW.code) LOOP
+    FOR field IN SELECT jsonb_object_keys(code) LOOP
         IF given -> field IS DISTINCT FROM was -> field THEN
-            NEW.edited := CASE WHEN given -> field = NEW.code -> field THEN NEW.edited - field
-                ELSE NEW.edited || jsonb_build_object(field, jsonb_build_object('by', rota.who(), 'at', rota.now()))
-                    END;
+            edited := CASE WHEN given -> field = code -> field THEN edited - field
+                ELSE edited || jsonb_build_object(field, jsonb_build_object('by', rota.who(), 'at', rota.now())) END;
         END IF;
     END LOOP;
-    RETURN NEW;
+    RETURN edited;
 END $$;
-CREATE TRIGGER jobs_edits BEFORE UPDATE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.note_edits();
 
--- Trigger: writes to the audit what an edit or a delete changed of a job, without the columns that only code writes.
-CREATE FUNCTION rota.audit_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Writes to the audit what an edit or a delete changed of a job, without the columns that only code writes.
+-- Called by: after_job.
+CREATE FUNCTION rota.audit_job(new rota.jobs, old rota.jobs) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     hidden constant text[] :=
         '{version,updated_at,created_at,code,edited,definition_hash,source,payload_schema,executor,application}';
     was    jsonb := to_jsonb(OLD) - hidden;
-    given  jsonb := CASE WHEN TG_OP = 'UPDATE' THEN to_jsonb(NEW) - hidden ELSE '{}' END;
+    given  jsonb := CASE WHEN (OLD.name IS NOT NULL AND NEW.name IS NOT NULL) THEN to_jsonb(NEW) - hidden ELSE '{}' END;
     before jsonb := (SELECT jsonb_object_agg(o.key, o.value) FROM jsonb_each(was) o
         WHERE o.value IS DISTINCT FROM given -> o.key);
     after  jsonb := (SELECT jsonb_object_agg(n.key, n.value) FROM jsonb_each(given) n
         WHERE n.value IS DISTINCT FROM was -> n.key);
 BEGIN
-    IF TG_OP = 'DELETE' OR before IS NOT NULL THEN
+    IF (NEW.name IS NULL OR before IS NOT NULL)
+       AND current_setting('rota' || '.renaming', true) IS DISTINCT FROM OLD.name THEN
         PERFORM rota.write_audit(NULL, CASE
-            WHEN TG_OP = 'DELETE' THEN 'job.deleted'
+            WHEN NEW.name IS NULL THEN 'job.deleted'
             WHEN OLD.deleted_from_code_at IS NULL AND NEW.deleted_from_code_at IS NOT NULL THEN 'job.deleted_from_code'
             WHEN OLD.deleted_from_code_at IS NOT NULL AND NEW.deleted_from_code_at IS NULL THEN 'job.revived'
             WHEN rota.is_syncing() THEN 'job.synced'
@@ -244,39 +241,37 @@ BEGIN
             ELSE 'job.updated' END,
             'job', OLD.name, before, after, nullif(current_setting('rota' || '.reason', true), ''));
     END IF;
-    IF TG_OP = 'DELETE' THEN
+    IF NEW.name IS NULL THEN
         DELETE FROM rota.job_applications a WHERE a.job = OLD.name;
-        RETURN NULL;
+        DELETE FROM rota.signatures s WHERE s.job = OLD.name;
+        DELETE FROM rota.job_names n WHERE n.job = OLD.name;
+        RETURN;
     ELSIF NEW.is_enabled AND NOT OLD.is_enabled THEN
-        PERFORM rota.wake(ARRAY[NEW.queue]);
+        -- Its runs may wait in any queue.
+        PERFORM rota.wake(ARRAY(SELECT rota.busy_queues())), rota.wake_isolation();
     END IF;
     IF NEW.edited <> OLD.edited OR (NEW.edited <> '{}' AND before IS NOT NULL) THEN
-        PERFORM pg_notify('rota', 'jobs');              -- workers look at what was changed
+        PERFORM rota.call_workers('jobs');              -- workers look at what was changed
     END IF;
-    RETURN NULL;
 END $$;
-CREATE TRIGGER jobs_audit AFTER UPDATE OR DELETE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.audit_job();
 
--- Trigger: writes to the audit that somebody has made a job by SQL, and what it calls.
-CREATE FUNCTION rota.audit_new_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Writes to the audit that somebody has made a job by SQL, and what it calls. What code declares is its release's
+-- doing, and nobody's.
+-- Called by: after_job.
+CREATE FUNCTION rota.audit_new_job(new rota.jobs, old rota.jobs) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     PERFORM rota.write_audit(NULL, 'job.created', 'job', NEW.name, NULL, jsonb_strip_nulls(jsonb_build_object(
         'kind', NEW.kind, 'function_name', NEW.function_name, 'run_as', NEW.run_as, 'queue', NEW.queue)));
-    RETURN NULL;
 END $$;
--- What code declares is its release's doing, and nobody's.
-CREATE TRIGGER jobs_audit_new AFTER INSERT ON rota.jobs FOR EACH ROW WHEN (NEW.code IS NULL AND NOT NEW.is_system)
-    EXECUTE FUNCTION rota.audit_new_job();
 
--- Trigger: a job with schedules or open runs is not deleted. A run that is over does not keep its job.
-CREATE FUNCTION rota.keep_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Refuses to delete a job with schedules or open runs. A run that is over does not keep its job.
+-- Called by: before_job.
+CREATE FUNCTION rota.keep_job(old rota.jobs) RETURNS void LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
     found bigint;
 BEGIN
-    IF OLD.is_system THEN
-        RAISE EXCEPTION 'job "%" belongs to Rota and cannot be deleted', OLD.name
-            USING ERRCODE = 'RO005', HINT = 'Disable it instead.';
-    END IF;
+    PERFORM rota.keep_system('job', OLD.name, OLD.is_system);
     SELECT count(*) INTO found FROM rota.schedules s WHERE s.job = OLD.name;
     IF found > 0 THEN
         RAISE EXCEPTION 'job "%" has schedules: %', OLD.name, found
@@ -291,18 +286,94 @@ BEGIN
             USING ERRCODE = 'RO005',
                 HINT = 'Wait until they end, or cancel them: delete_job(…, cancel_open => true).';
     END IF;
-    RETURN OLD;
 END $$;
-CREATE TRIGGER jobs_keep BEFORE DELETE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.keep_job();
 
--- Trigger: what belongs to Rota can be disabled, and not deleted.
-CREATE FUNCTION rota.keep_system() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Trigger: all that happens before a job is written, in this order: checks, who edited what, what follows the code, and
+-- what depends on that.
+CREATE FUNCTION rota.before_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    is_new  constant boolean := TG_OP = 'INSERT';
+    is_said constant boolean := is_new OR rota.is_syncing();
+    hidden  constant text[] :=
+        '{version,created_at,updated_at,code,edited,definition_hash,source,application}';
 BEGIN
-    RAISE EXCEPTION '% "%" belongs to Rota and cannot be deleted', rtrim(TG_TABLE_NAME, 's'), OLD.name
-        USING ERRCODE = 'RO005', HINT = 'Disable it instead.';
+    IF TG_OP = 'DELETE' THEN
+        PERFORM rota.keep_job(OLD);
+        RETURN OLD;
+    END IF;
+    NEW := rota.check_job(NEW, OLD);
+    IF NEW.kind = 'sql' AND (is_new OR (NEW.kind, NEW.function_name, NEW.run_as, NEW.transaction_mode, NEW.executor)
+        IS DISTINCT FROM (OLD.kind, OLD.function_name, OLD.run_as, OLD.transaction_mode, OLD.executor)) THEN
+        NEW := rota.check_sql_job(NEW, OLD);
+    END IF;
+    -- One that is no object is refused by its constraint.
+    IF jsonb_typeof(NEW.default_payload) = 'object' THEN
+        NEW := rota.check_default_payload(NEW, OLD);
+    END IF;
+    IF NOT is_new THEN
+        NEW.edited := rota.note_edits(to_jsonb(OLD), to_jsonb(NEW), NEW.code, NEW.edited);
+    END IF;
+    IF is_said OR NEW.event_delivery IS DISTINCT FROM OLD.event_delivery THEN
+        NEW := rota.check_event_delivery(NEW, OLD);
+    END IF;
+    IF is_said OR NEW.event_filters IS DISTINCT FROM OLD.event_filters THEN
+        NEW := rota.check_event_filters(NEW, OLD);
+    END IF;
+    IF is_said THEN
+        NEW := rota.note_limits(NEW, OLD);
+        NEW := rota.follow_log_level(NEW, OLD);
+    END IF;
+    IF is_said OR NEW.retention IS DISTINCT FROM OLD.retention THEN
+        NEW := rota.check_retention(NEW, OLD);
+    END IF;
+    IF num_nonnulls(NEW.delay_seconds, NEW.expires_in_seconds, NEW.key, NEW.tenant) > 0 THEN
+        NEW := rota.check_run_defaults(NEW, OLD);
+    END IF;
+    IF NOT is_new THEN
+        NEW.version := rota.next_version(OLD.version, to_jsonb(OLD), to_jsonb(NEW), hidden);
+    END IF;
+    RETURN NEW;
 END $$;
-CREATE TRIGGER jobs_guard_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (OLD.is_system)
-    EXECUTE FUNCTION rota.keep_system();
+CREATE TRIGGER jobs_before BEFORE INSERT OR UPDATE OR DELETE ON rota.jobs FOR EACH ROW
+    EXECUTE FUNCTION rota.before_job();
+
+-- Trigger: all that follows from a written job, in this order: the audit, then what is derived from it.
+CREATE FUNCTION rota.after_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF TG_OP <> 'INSERT' THEN
+        PERFORM rota.audit_job(NEW, OLD);
+    ELSIF NEW.code IS NULL AND NOT NEW.is_system THEN
+        PERFORM rota.audit_new_job(NEW, OLD);
+    END IF;
+    IF TG_OP <> 'UPDATE' OR (NEW.events, NEW.event_filters, NEW.deleted_from_code_at)
+        IS DISTINCT FROM (OLD.events, OLD.event_filters, OLD.deleted_from_code_at) THEN
+        PERFORM rota.follow_bindings(NEW, OLD);
+    END IF;
+    IF TG_OP <> 'UPDATE' OR (NEW.kind, NEW.function_name, NEW.run_as, NEW.transaction_mode, NEW.timeout_seconds,
+        NEW.backoff) IS DISTINCT FROM (OLD.kind, OLD.function_name, OLD.run_as, OLD.transaction_mode,
+        OLD.timeout_seconds, OLD.backoff) THEN
+        PERFORM rota.call_sql_jobs(NEW, OLD);
+    END IF;
+    IF TG_OP <> 'DELETE' AND (NEW.limits IS DISTINCT FROM OLD.limits OR NEW.limits IS NOT NULL
+        AND NEW.deleted_from_code_at IS DISTINCT FROM OLD.deleted_from_code_at) THEN
+        PERFORM rota.follow_limits(NEW, OLD);
+    END IF;
+    PERFORM rota.follow_retention(NEW, OLD);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER jobs_after AFTER INSERT OR UPDATE OR DELETE ON rota.jobs FOR EACH ROW
+    EXECUTE FUNCTION rota.after_job();
+
+-- Refuses to delete what belongs to Rota (RO005): it can be disabled.
+-- Called by: before_schedule, keep_job.
+CREATE FUNCTION rota.keep_system(noun text, name text, is_system boolean) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+BEGIN
+    IF is_system THEN
+        RAISE EXCEPTION '% "%" belongs to Rota and cannot be deleted', noun, name
+            USING ERRCODE = 'RO005', HINT = 'Disable it instead.';
+    END IF;
+END $$;
 
 -- Enables or disables a job: its runs wait and its schedules skip their times while it is disabled. The trigger
 -- writes the audit. Returns whether it wrote: false if it was so already.
@@ -375,7 +446,8 @@ BEGIN
     IF NOT FOUND AND EXISTS (SELECT FROM rota.jobs j WHERE j.name = lock_definition.job) THEN
         RETURN false;
     END IF;
-    PERFORM FROM rota.schedules s WHERE s.job = lock_definition.job AND s.origin = 'definition' FOR UPDATE SKIP LOCKED;
+    PERFORM FROM rota.schedules s JOIN rota.schedule_state t ON t.schedule_id = s.id
+    WHERE s.job = lock_definition.job AND s.origin = 'definition' FOR UPDATE SKIP LOCKED;
     GET DIAGNOSTICS locked = ROW_COUNT;
     RETURN locked = (SELECT count(*) FROM rota.schedules s
         WHERE s.job = lock_definition.job AND s.origin = 'definition');

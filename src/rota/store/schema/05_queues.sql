@@ -22,8 +22,6 @@ CREATE TABLE rota.queues (
 );
 CREATE INDEX queues_paused_until ON rota.queues (paused_until) WHERE paused_until IS NOT NULL;
 COMMENT ON COLUMN rota.queues.paused_until IS 'when it resumes automatically; NULL: when somebody resumes it';
-CREATE TRIGGER queues_version BEFORE UPDATE ON rota.queues FOR EACH ROW
-    EXECUTE FUNCTION rota.raise_version('{version}');
 
 -- No run of the queue is claimed until it is resumed, or until that time; running attempts continue. If the queue is
 -- paused already, a new end or reason replaces the old one. Returns whether it wrote: false if nothing differs.
@@ -61,30 +59,29 @@ CREATE FUNCTION rota.queue_is_paused(q rota.queues) RETURNS boolean LANGUAGE sql
     SELECT q.is_paused AND (q.paused_until IS NULL OR q.paused_until > rota.now())
 $$;
 
--- Trigger: writes to the audit who paused or resumed a queue, and calls those who wait, now or when the pause ends.
-CREATE FUNCTION rota.note_queue_pause() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Writes to the audit who paused or resumed a queue, and calls those who wait, now or when the pause ends.
+-- Called by: after_queue.
+CREATE FUNCTION rota.note_queue_pause(new rota.queues, old rota.queues) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    before jsonb := CASE WHEN TG_OP <> 'INSERT' AND OLD.is_paused
+    before jsonb := CASE WHEN OLD.name IS NOT NULL AND OLD.is_paused
         THEN jsonb_strip_nulls(jsonb_build_object('is_paused', true, 'paused_until', OLD.paused_until)) END;
-    after  jsonb := CASE WHEN TG_OP <> 'DELETE' AND NEW.is_paused
+    after  jsonb := CASE WHEN NEW.name IS NOT NULL AND NEW.is_paused
         THEN jsonb_strip_nulls(jsonb_build_object('is_paused', true, 'paused_until', NEW.paused_until)) END;
 BEGIN
     IF after IS NOT NULL THEN
         -- An older pause whose time is over was none.
         PERFORM rota.write_audit(NULL, 'queue.paused', 'queue', NEW.name,
             CASE WHEN rota.queue_is_paused(OLD) THEN before END, after,
-            CASE WHEN TG_OP = 'INSERT' OR NEW.pause_reason IS DISTINCT FROM OLD.pause_reason THEN NEW.pause_reason END)
-        WHERE TG_OP = 'INSERT' OR (NEW.paused_at, NEW.paused_until, NEW.pause_reason)
+            CASE WHEN OLD.name IS NULL OR NEW.pause_reason IS DISTINCT FROM OLD.pause_reason THEN NEW.pause_reason END)
+        WHERE OLD.name IS NULL OR (NEW.paused_at, NEW.paused_until, NEW.pause_reason)
             IS DISTINCT FROM (OLD.paused_at, OLD.paused_until, OLD.pause_reason);
         PERFORM rota.wake_later(NEW.paused_until - rota.now()) WHERE NEW.paused_until IS NOT NULL;
     ELSIF before IS NOT NULL THEN
         PERFORM rota.write_audit(NULL, 'queue.resumed', 'queue', OLD.name, before, '{"is_paused": false}');
-        PERFORM rota.wake(ARRAY[OLD.name]);
+        PERFORM rota.wake(ARRAY[OLD.name]), rota.wake_isolation();
     END IF;
-    RETURN NULL;
 END $$;
-CREATE TRIGGER queues_pause AFTER INSERT OR DELETE OR UPDATE OF is_paused, paused_at, paused_until, pause_reason
-    ON rota.queues FOR EACH ROW EXECUTE FUNCTION rota.note_queue_pause();
 
 -- The queue goes on, and whoever waits for work is called. Returns whether it wrote: false if it was not paused.
 -- Called by: sql/queues/resume.sql, users.
@@ -130,15 +127,20 @@ CREATE TABLE rota.queue_caps (
     counted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     took_ms    double precision NOT NULL DEFAULT 0,
     full_since timestamptz,
-    adopted_id bigint DEFAULT 0   -- runs of before the cap are marked up to this number; NULL: all are
+    -- Runs from before the cap are marked in passes, as those of limits are: see begin_pass.
+    adopted_id bigint DEFAULT 0,
+    adopt_at   timestamptz DEFAULT clock_timestamp(),
+    adopt_xid  xid8
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE rota.queue_caps IS 'The last count of waiting runs in queues that have a cap.';
 
 -- Not undone by the transaction that is refused.
 CREATE SEQUENCE rota.queue_refusals;
 
--- Trigger: says in words what is wrong with the cap of a queue.
-CREATE FUNCTION rota.check_queue() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Says in words what is wrong with the cap of a queue.
+-- Called by: before_queue.
+CREATE FUNCTION rota.check_queue(new rota.queues, old rota.queues) RETURNS rota.queues
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF NOT coalesce(NEW.max_waiting BETWEEN 0 AND 1000000000, true) THEN
         RAISE EXCEPTION 'queue "%": max_waiting must be a whole number from 0 to 1000000000, not %', NEW.name,
@@ -160,23 +162,22 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER queues_check BEFORE INSERT OR UPDATE OF max_waiting, when_full, declared_max_waiting, declared_when_full
-    ON rota.queues
-    FOR EACH ROW EXECUTE FUNCTION rota.check_queue();
 
--- Trigger: a queue that gets a cap, or loses it, has its row of rota.queue_caps and its entry of the audit.
-CREATE FUNCTION rota.note_queue_cap() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- A queue that gets a cap, or loses it, has its row of rota.queue_caps and its entry of the audit.
+-- Called by: after_queue.
+CREATE FUNCTION rota.note_queue_cap(new rota.queues, old rota.queues) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    whose  text := CASE TG_OP WHEN 'DELETE' THEN OLD.name ELSE NEW.name END;
-    before jsonb := CASE WHEN TG_OP <> 'INSERT'
+    whose  text := coalesce(NEW.name, OLD.name);
+    before jsonb := CASE WHEN OLD.name IS NOT NULL
         THEN jsonb_build_object('max_waiting', OLD.max_waiting, 'when_full', OLD.when_full)
                     ELSE '{"max_waiting": null, "when_full": "refuse"}' END;
-    after  jsonb := CASE WHEN TG_OP <> 'DELETE'
+    after  jsonb := CASE WHEN NEW.name IS NOT NULL
         THEN jsonb_build_object('max_waiting', NEW.max_waiting, 'when_full', NEW.when_full)
                     ELSE '{"max_waiting": null, "when_full": "refuse"}' END;
 BEGIN
     IF before = after THEN
-        RETURN NULL;
+        RETURN;
     END IF;
     PERFORM rota.write_audit(NULL, 'queue.updated', 'queue', whose,
         (SELECT jsonb_object_agg(o.key, o.value) FROM jsonb_each(before) o
@@ -197,11 +198,35 @@ BEGIN
         UPDATE rota.settings s SET capped_queues = array_append(s.capped_queues, whose)
         WHERE whose <> ALL (s.capped_queues);
     END IF;
-    PERFORM pg_notify('rota', 'tenants');
+    PERFORM rota.call_workers('tenants');
+END $$;
+
+-- Trigger: all that happens before a queue is written, in this order.
+CREATE FUNCTION rota.before_queue() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF TG_OP = 'INSERT' OR (NEW.max_waiting, NEW.when_full, NEW.declared_max_waiting, NEW.declared_when_full)
+        IS DISTINCT FROM (OLD.max_waiting, OLD.when_full, OLD.declared_max_waiting, OLD.declared_when_full) THEN
+        NEW := rota.check_queue(NEW, OLD);
+    END IF;
+    IF TG_OP = 'UPDATE' THEN
+        NEW.version := rota.next_version(OLD.version, to_jsonb(OLD), to_jsonb(NEW), '{version}');
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER queues_before BEFORE INSERT OR UPDATE ON rota.queues FOR EACH ROW EXECUTE FUNCTION rota.before_queue();
+
+-- Trigger: all that follows from a written queue, in this order.
+CREATE FUNCTION rota.after_queue() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    PERFORM rota.note_queue_cap(NEW, OLD);
+    IF TG_OP <> 'UPDATE' OR (NEW.is_paused, NEW.paused_at, NEW.paused_until, NEW.pause_reason)
+        IS DISTINCT FROM (OLD.is_paused, OLD.paused_at, OLD.paused_until, OLD.pause_reason) THEN
+        PERFORM rota.note_queue_pause(NEW, OLD);
+    END IF;
     RETURN NULL;
 END $$;
-CREATE TRIGGER queues_cap AFTER INSERT OR DELETE OR UPDATE OF max_waiting, when_full ON rota.queues
-    FOR EACH ROW EXECUTE FUNCTION rota.note_queue_cap();
+CREATE TRIGGER queues_after AFTER INSERT OR UPDATE OR DELETE ON rota.queues FOR EACH ROW
+    EXECUTE FUNCTION rota.after_queue();
 
 -- Sets the cap of a queue, for operators: {"max_waiting": 1000, "when_full": "drop_lowest"}; null removes the cap.
 -- Called by: sql/queues/set.sql, users.
@@ -242,13 +267,17 @@ BEGIN
     PERFORM rota.unsay(was);
 END $$;
 
--- Sets what code declares about a queue; what an operator has changed stays.
+-- Sets what code declares about a queue; what an operator has changed stays. Of an application, the newest build
+-- decides. Returns whether it wrote.
 -- Called by: sql/queues/put.sql, users.
-CREATE FUNCTION rota.put_queue(queue text, max_waiting bigint, when_full text DEFAULT 'refuse', actor text DEFAULT NULL)
+-- Locks: rows.
+CREATE FUNCTION rota.put_queue(queue text, max_waiting bigint, when_full text DEFAULT 'refuse',
+    actor text DEFAULT NULL, application text DEFAULT NULL, build text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
 #variable_conflict use_column
 DECLARE
-    was    text[];
+    was        text[];
+    is_written boolean;
 BEGIN
     IF EXISTS (SELECT FROM rota.queues q WHERE q.name = put_queue.queue
                AND (q.declared_max_waiting, q.declared_when_full) IS NOT DISTINCT FROM (put_queue.max_waiting,
@@ -258,6 +287,7 @@ BEGIN
     was := rota.say_why(put_queue.actor, NULL);
     PERFORM set_config('rota' || '.syncing', 'on', true);
     INSERT INTO rota.queues (name) VALUES (put_queue.queue) ON CONFLICT (name) DO NOTHING;
+    PERFORM FROM rota.queues q WHERE q.name = put_queue.queue FOR UPDATE;
     -- A cap that somebody has set before any code spoke of it is theirs too.
     UPDATE rota.queues q
     SET declared_max_waiting = put_queue.max_waiting, declared_when_full = put_queue.when_full,
@@ -268,9 +298,11 @@ BEGIN
             THEN q.max_waiting ELSE put_queue.max_waiting END,
         when_full = CASE WHEN q.is_edited OR (q.declared_when_full IS NULL AND q.max_waiting IS NOT NULL)
             THEN q.when_full ELSE put_queue.when_full END
-    WHERE q.name = put_queue.queue;
+    WHERE q.name = put_queue.queue AND (q.declared_when_full IS NULL OR put_queue.application IS NULL
+        OR rota.is_newest(put_queue.application, put_queue.build));
+    is_written := FOUND;
     PERFORM set_config('rota' || '.syncing', '', true), rota.unsay(was);
-    RETURN true;
+    RETURN is_written;
 END $$;
 
 -- Sets a queue back to what the code says; no cap, if it says nothing.
@@ -332,7 +364,7 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     q record;
 BEGIN
-    SELECT k.max_waiting, k.when_full, c.waiting, c.adopted_id IS NULL AS is_read,
+    SELECT k.max_waiting, k.when_full, c.waiting, c.adopted_id IS NULL OR c.adopt_xid IS NOT NULL AS is_read,
         c.counted_at < clock_timestamp() - make_interval(secs => 5 + c.took_ms / 50) AS is_old INTO q
     FROM rota.queues k JOIN rota.queue_caps c ON c.queue = k.name
     WHERE k.name = check_cap.queue AND k.max_waiting IS NOT NULL;
@@ -395,20 +427,28 @@ BEGIN
     IF NOT rota.try_lock('caps') THEN
         RETURN;
     END IF;
-    FOR one IN SELECT q.name, q.max_waiting, q.when_full, c.waiting, c.adopted_id FROM rota.queue_caps c
+    FOR one IN SELECT q.name, q.max_waiting, q.when_full, c.waiting, c.adopted_id, c.adopt_at, c.adopt_xid
+               FROM rota.queue_caps c
         JOIN rota.queues q ON q.name = c.queue
                WHERE q.max_waiting IS NOT NULL ORDER BY q.name LOOP
         began := clock_timestamp();
-        is_read := one.adopted_id IS NULL;
-        IF NOT is_read THEN
+        -- Known after the first pass; those after it look for what has committed late.
+        is_read := one.adopted_id IS NULL OR one.adopt_xid IS NOT NULL;
+        IF one.adopted_id IS NOT NULL OR one.adopt_at <= began THEN
+            SELECT * INTO one.adopted_id, one.adopt_at, one.adopt_xid
+            FROM rota.begin_pass(one.adopted_id, one.adopt_at, one.adopt_xid);
             SELECT max(r.id), count(*) INTO last_id, seen
             FROM (SELECT o.id FROM rota.open_runs o WHERE o.id > one.adopted_id ORDER BY o.id LIMIT max_runs) r;
             UPDATE rota.open_runs o SET is_capped = true
             WHERE o.id = ANY (ARRAY(SELECT w.id FROM rota.open_runs w WHERE w.id > one.adopted_id AND w.id <= last_id
                 AND w.queue = one.name
                                     AND NOT w.is_capped ORDER BY w.id FOR UPDATE SKIP LOCKED));
-            is_read := seen < max_runs;
+            is_read := is_read OR seen < max_runs;
             moved := moved + seen;
+            IF seen < max_runs THEN
+                one.adopt_at := rota.next_pass(one.adopt_at);
+            END IF;
+            one.adopted_id := CASE WHEN seen >= max_runs THEN last_id END;
         END IF;
         -- Until all are marked, what was known when the cap was set. Beyond the cap, as many as are dropped in one
         -- turn: a long queue takes longer to be counted than to lose some.
@@ -422,7 +462,7 @@ BEGIN
         UPDATE rota.queue_caps c SET waiting = found, counted_at = clock_timestamp(), took_ms = extract(epoch
             FROM clock_timestamp() - began) * 1000,
             full_since = CASE WHEN found >= one.max_waiting THEN coalesce(c.full_since, rota.now()) END,
-            adopted_id = CASE WHEN NOT is_read THEN last_id END
+            adopted_id = one.adopted_id, adopt_at = one.adopt_at, adopt_xid = one.adopt_xid
         WHERE c.queue = one.name;
     END LOOP;
     -- At most a tenth of somebody's time goes into it.

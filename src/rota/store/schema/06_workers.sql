@@ -6,10 +6,10 @@
 -- Ids are never reused: an old worker under a new name must not pass a fence.
 CREATE SEQUENCE rota.worker_ids;
 
--- The same number for the same jobs: what one worker of them cannot serve, none of them can.
+-- The same number for the same jobs with the same signatures: what one worker of them cannot serve, none of them can.
 -- Called by: workers.
-CREATE FUNCTION rota.job_set(jobs text[]) RETURNS bigint LANGUAGE sql IMMUTABLE SET jit = off AS $$
-    SELECT hashtextextended(array_to_string(jobs, chr(31)), 0)
+CREATE FUNCTION rota.job_set(jobs text[], intakes integer[]) RETURNS bigint LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT hashtextextended(array_to_string(jobs, chr(31)) || chr(30) || array_to_string(intakes, ' '), 0)
 $$;
 
 -- One row for each process that runs jobs. A worker lives as long as its lease; who is declared lost passes no fence
@@ -58,11 +58,14 @@ CREATE TABLE rota.workers (
     is_polling          boolean NOT NULL DEFAULT false,
     channel             text,                            -- where it hears calls for itself; NULL: it hears all of them
     is_looking          boolean NOT NULL DEFAULT false,  -- it looks every few milliseconds: nobody has to be called
-    job_set             bigint GENERATED ALWAYS AS (rota.job_set(jobs)) STORED,
+    job_set             bigint GENERATED ALWAYS AS (rota.job_set(jobs, intakes)) STORED,
     -- Sleep, for databases that are paid by activity: a worker that has nothing to do signs off, lets go of its
     -- connections, and comes back under a new number. Its row says until when it sleeps at most.
     asleep_until        timestamptz,
     release             text,
+    -- For each of its jobs, by position: which payloads its code takes, as a number (signature, upgrade and release).
+    -- Two workers with the same number take the same payloads; 0: any.
+    intakes             integer[] NOT NULL DEFAULT '{}',
     CHECK ((state IN ('gone', 'lost')) = (ended_at IS NOT NULL)),
     CHECK (NOT (is_waiting AND state IN ('gone', 'lost'))),
     -- A worker that does not wait does not look either.
@@ -97,12 +100,13 @@ CREATE TABLE rota.batch_starts (
 -- Called by: sql/workers/register.sql.
 CREATE FUNCTION rota.register_worker(
     name text, host text, pid integer, version text, queues text[], jobs text[],
-    concurrency integer, lease_seconds double precision
+    concurrency integer, lease_seconds double precision, intakes integer[] DEFAULT '{}'
 ) RETURNS bigint LANGUAGE sql VOLATILE SET jit = off AS $$
-    INSERT INTO rota.workers (name, host, pid, version, queues, jobs, concurrency, lease_seconds, lease_expires_at)
+    INSERT INTO rota.workers (name, host, pid, version, queues, jobs, concurrency, lease_seconds, lease_expires_at,
+        intakes)
     VALUES (register_worker.name, register_worker.host, register_worker.pid, register_worker.version,
             register_worker.queues, register_worker.jobs, register_worker.concurrency, register_worker.lease_seconds,
-            clock_timestamp() + make_interval(secs => register_worker.lease_seconds))
+            clock_timestamp() + make_interval(secs => register_worker.lease_seconds), register_worker.intakes)
     RETURNING id
 $$;
 
@@ -174,13 +178,16 @@ CREATE TABLE rota.fleets (
     started_at  timestamptz NOT NULL DEFAULT rota.now()
 );
 
--- All that an application declares, as one digest. The highest number is the newest code.
+-- All that an application declares, as one digest. The highest number is the newest code; builds of one process, which
+-- has declared more since its start, share a number.
 CREATE TABLE rota.builds (
     application   text COLLATE "C" NOT NULL,
     build         text COLLATE "C" NOT NULL,
     number        bigint NOT NULL,
     has_worked    boolean NOT NULL DEFAULT false,  -- some worker has run it
     first_seen_at timestamptz NOT NULL DEFAULT rota.now(),
+    shape         text COLLATE "C",                -- the digest without what may differ from start to start
+    release       text COLLATE "C",                -- as its configuration calls it
     PRIMARY KEY (application, build)
 );
 
@@ -227,7 +234,7 @@ BEGIN
         jsonb_build_object('is_draining', was_draining, 'is_to_stop', found.is_to_stop, 'is_to_hurry',
         found.is_to_hurry), jsonb_build_object('is_draining', true, 'is_to_stop', is_stopping, 'is_to_hurry',
         drain_worker.at_once), drain_worker.reason);
-    PERFORM pg_notify('rota', 'worker ' || found.id);
+    PERFORM rota.call_workers('worker ' || found.id);
     RETURN true;
 END $$;
 
@@ -248,7 +255,7 @@ BEGIN
     PERFORM rota.write_audit(resume_worker.actor, 'worker.resumed', 'worker', found.id::text,
         jsonb_build_object('is_draining', true, 'is_to_stop', found.is_to_stop),
         jsonb_build_object('is_draining', false, 'is_to_stop', false), resume_worker.reason);
-    PERFORM pg_notify('rota', 'worker ' || found.id);
+    PERFORM rota.call_workers('worker ' || found.id);
     RETURN true;
 END $$;
 
@@ -319,8 +326,8 @@ END $$;
 
 -- Whether a worker sleeps. One that was killed in its sleep does not come back: it counts as asleep for no longer
 -- than a minute after its time.
--- Called by: kept_jobs, lock_live_worker, park_unknown_runs, sql/attention/unserved.sql, sql/metrics/health.sql,
--- sql/workers/list.sql, why_asleep.
+-- Called by: has_taker, kept_jobs, lock_live_worker, park_unknown_runs, sql/attention/unserved.sql,
+-- sql/metrics/health.sql, sql/workers/list.sql, why_asleep.
 CREATE FUNCTION rota.is_asleep(w rota.workers) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT w.state = 'gone' AND w.asleep_until > clock_timestamp() - interval '1 minute'
 $$;

@@ -31,12 +31,15 @@ $$;
 CREATE FUNCTION rota.run_key(job text, template text, payload jsonb, payload_schema jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 DECLARE
-    filled text := template;
+    fixed  text[] := regexp_split_to_array(template, '\{[^}]+\}');
+    filled text := fixed[1];
     field  text;
+    place  bigint;
     path   text[];
     value  text;
 BEGIN
-    FOR field IN SELECT DISTINCT m[1] FROM regexp_matches(template, '\{([^}]+)\}', 'g') m LOOP
+    FOR field, place IN SELECT f.match[1], f.place
+        FROM regexp_matches(template, '\{([^}]+)\}', 'g') WITH ORDINALITY AS f(match, place) ORDER BY f.place LOOP
         path := string_to_array(field, '.');
         value := coalesce(payload #>> path, CASE WHEN NOT payload ? path[1]
             THEN payload_schema #>> (ARRAY['properties', path[1], 'default'] || path[2:]) END);
@@ -44,7 +47,7 @@ BEGIN
             RAISE EXCEPTION 'the key "%" of job "%" requires %, which the payload does not have', template, job, field
                 USING ERRCODE = 'RO002', HINT = 'Add it to the payload, or pass a key for this run.';
         END IF;
-        filled := replace(filled, '{' || field || '}', value);
+        filled := filled || value || fixed[place + 1];
     END LOOP;
     RETURN filled;
 END $$;
@@ -120,20 +123,21 @@ DECLARE
     latest timestamptz;
     capped boolean := false;
 BEGIN
-    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, statement_timestamp() + s.clock_offset AS clock,
-        s.has_limits, s.capped_queues, j.delay_seconds, j.expires_in_seconds, j.key, j.tenant, j.payload_schema,
-        num_nonnulls(j.delay_seconds, j.expires_in_seconds, j.key, j.tenant) > 0 AS has_defaults,
-        coalesce(enqueue_run.tags, nullif(j.tags, '{}')) AS tags,
-        CASE jsonb_typeof(enqueue_run.metadata) WHEN 'object' THEN j.metadata || enqueue_run.metadata
-            ELSE nullif(j.metadata, '{}') END AS metadata,
-        CASE jsonb_typeof(enqueue_run.payload) WHEN 'null' THEN coalesce(j.default_payload, '{}')
-            ELSE enqueue_run.payload END AS payload,
-        CASE WHEN jsonb_typeof(enqueue_run.payload) <> 'null' THEN enqueue_run.validated_by END AS validated_by,
-        rota.told_by(enqueue_run.triggered_by) AS triggered_by INTO def
-    FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_run.job;
-    IF NOT FOUND THEN
-        PERFORM rota.unknown_job(enqueue_run.job);
-    END IF;
+    LOOP
+        SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, statement_timestamp() + s.clock_offset AS clock,
+            s.has_limits, s.capped_queues, j.delay_seconds, j.expires_in_seconds, j.key, j.tenant, j.payload_schema,
+            num_nonnulls(j.delay_seconds, j.expires_in_seconds, j.key, j.tenant) > 0 AS has_defaults,
+            coalesce(enqueue_run.tags, nullif(j.tags, '{}')) AS tags,
+            CASE jsonb_typeof(enqueue_run.metadata) WHEN 'object' THEN j.metadata || enqueue_run.metadata
+                ELSE nullif(j.metadata, '{}') END AS metadata,
+            CASE jsonb_typeof(enqueue_run.payload) WHEN 'null' THEN coalesce(j.default_payload, '{}')
+                ELSE enqueue_run.payload END AS payload,
+            CASE WHEN jsonb_typeof(enqueue_run.payload) <> 'null' THEN enqueue_run.validated_by END AS validated_by,
+            rota.told_by(enqueue_run.triggered_by) AS triggered_by INTO def
+        FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_run.job;
+        EXIT WHEN FOUND;
+        enqueue_run.job := rota.name_now(enqueue_run.job);  -- it was renamed
+    END LOOP;
     IF def.has_defaults THEN
         IF enqueue_run.run_at IS NULL THEN
             enqueue_run.delay := coalesce(enqueue_run.delay, make_interval(secs => def.delay_seconds));
@@ -203,10 +207,11 @@ BEGIN
             ELSIF enqueue_run.on_conflict IN ('replace', 'debounce') THEN
                 -- SKIP LOCKED: a row that a worker is taking right now counts as running.
                 UPDATE rota.open_runs o
-                SET payload = def.payload, validated_by = def.validated_by, queue = enqueue_run.queue,
+                SET payload = def.payload, validated_by = def.validated_by, refused_by = NULL,
+                    queue = enqueue_run.queue,
                     priority = coalesce(enqueue_run.priority, def.priority), run_at = at,
                     state = CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
-                    held_by = CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END,
+                    held_by = rota.hold_of(at <= def.clock, keys),
                     is_capped = (enqueue_run.queue = ANY (def.capped_queues)), limit_keys = keys, limit_key = keys[1],
                     slots = NULL,
                     seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(),
@@ -217,7 +222,7 @@ BEGIN
                         THEN enqueue_run.key_seconds END
                 FROM (SELECT w.id, w.slots FROM rota.open_runs w
                       WHERE w.id = holder AND (w.state = 'scheduled' AND (w.attempt = 0 OR NOT is_burst)
-                          OR w.state = 'queued' AND NOT is_burst) AND NOT w.is_suspect
+                          OR w.state = 'queued' AND NOT is_burst) AND w.suspicion = 0
                       FOR UPDATE SKIP LOCKED) AS was
                 WHERE o.id = was.id
                 RETURNING was.slots INTO freed;
@@ -264,12 +269,13 @@ BEGIN
         max_attempts, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by,
         validated_by, limit_keys, limit_key, held_by, is_capped)
     VALUES (run_id, run_id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled'
-        ELSE 'queued' END, enqueue_run.queue, enqueue_run.job, enqueue_run.tenant, def.payload,
+        ELSE 'queued' END, enqueue_run.queue, enqueue_run.job, enqueue_run.tenant,
+        CASE WHEN pg_column_size(def.payload) > 4000 THEN rota.put_large_payload(run_id, def.payload)
+            ELSE def.payload END,
         coalesce(enqueue_run.priority, def.priority), coalesce(enqueue_run.max_attempts, def.max_attempts),
         coalesce(enqueue_run.expires_at, at + enqueue_run.expires_in), enqueue_run.timeout_seconds, enqueue_run.key,
         enqueue_run.key_seconds, enqueue_run.backoff, def.tags, def.metadata, def.triggered_by, def.validated_by, keys,
-        keys[1],
-        CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped);
+        keys[1], rota.hold_of(at <= def.clock, keys), capped);
 
     IF at > def.clock THEN
         PERFORM rota.wake_later(at - def.clock);
@@ -298,7 +304,8 @@ BEGIN
         IF FOUND THEN
             RETURN taker;
         END IF;
-        SELECT k.run_id, k.expires_at INTO holder FROM rota.keys k
+        SELECT k.run_id, coalesce(k.expires_at, (SELECT r.expires_at FROM rota.key_releases r
+            WHERE r.run_id = k.run_id)) AS expires_at INTO holder FROM rota.keys k
         WHERE k.tenant = for_tenant AND k.job = for_job AND k.key = wanted;
         IF holder.expires_at <= rota.now() THEN
             DELETE FROM rota.keys k
@@ -329,7 +336,7 @@ BEGIN
     FROM rota.jobs j, rota.settings s
     WHERE j.name = enqueue_plain.job AND jsonb_typeof(enqueue_plain.payload) = 'object'
       AND num_nonnulls(j.delay_seconds, j.expires_in_seconds, j.key, j.tenant) = 0
-      AND pg_column_size(enqueue_plain.payload) <= s.payload_bytes
+      AND pg_column_size(enqueue_plain.payload) <= least(s.payload_bytes, 4000)
       AND (enqueue_plain.validated_by IS NOT NULL OR octet_length(enqueue_plain.payload::text) <= 200)
       AND coalesce(enqueue_plain.queue, j.queue) <> ALL (s.capped_queues)
       AND NOT (s.has_limits AND EXISTS (SELECT FROM rota.limits l
@@ -385,19 +392,21 @@ DECLARE
     lane  text;
     capped boolean := false;
 BEGIN
-    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, s.capped_queues, j.key, j.default_payload,
-        make_interval(secs => j.delay_seconds) AS delay, make_interval(secs => j.expires_in_seconds) AS expires_in,
-        coalesce(nullif(enqueue_batch.tenant, ''), j.tenant, '') AS tenant,
-        coalesce(enqueue_batch.tags, nullif(j.tags, '{}')) AS tags,
-        CASE jsonb_typeof(enqueue_batch.metadata) WHEN 'object' THEN j.metadata || enqueue_batch.metadata
-            ELSE nullif(j.metadata, '{}') END AS metadata,
-        rota.told_by(enqueue_batch.triggered_by) AS triggered_by, statement_timestamp() + s.clock_offset AS clock,
-        s.has_limits AND EXISTS (SELECT FROM rota.limits l
-            WHERE l.jobs IS NULL OR enqueue_batch.job = ANY (l.jobs)) AS has_limits INTO def
-    FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_batch.job;
-    IF NOT FOUND THEN
-        PERFORM rota.unknown_job(coalesce(enqueue_batch.job, '(NULL)'));
-    ELSIF jsonb_typeof(payloads) IS DISTINCT FROM 'array' THEN
+    LOOP
+        SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, s.capped_queues, j.key, j.default_payload,
+            make_interval(secs => j.delay_seconds) AS delay, make_interval(secs => j.expires_in_seconds) AS expires_in,
+            coalesce(nullif(enqueue_batch.tenant, ''), j.tenant, '') AS tenant,
+            coalesce(enqueue_batch.tags, nullif(j.tags, '{}')) AS tags,
+            CASE jsonb_typeof(enqueue_batch.metadata) WHEN 'object' THEN j.metadata || enqueue_batch.metadata
+                ELSE nullif(j.metadata, '{}') END AS metadata,
+            rota.told_by(enqueue_batch.triggered_by) AS triggered_by, statement_timestamp() + s.clock_offset AS clock,
+            s.has_limits AND EXISTS (SELECT FROM rota.limits l
+                WHERE l.jobs IS NULL OR enqueue_batch.job = ANY (l.jobs)) AS has_limits INTO def
+        FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_batch.job;
+        EXIT WHEN FOUND;
+        enqueue_batch.job := rota.name_now(enqueue_batch.job);  -- it was renamed
+    END LOOP;
+    IF jsonb_typeof(payloads) IS DISTINCT FROM 'array' THEN
         RAISE EXCEPTION 'the payloads of job "%" must be a JSON array of objects', job USING ERRCODE = 'RO002';
     ELSIF enqueue_batch.run_at IS NOT NULL AND enqueue_batch.delay IS NOT NULL THEN
         RAISE EXCEPTION 'run_at and delay cannot be combined' USING ERRCODE = 'RO002';
@@ -428,11 +437,12 @@ BEGIN
             priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
             limit_keys, limit_key, held_by, is_capped)
         SELECT id, id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
-            lane, enqueue_batch.job, def.tenant, payload,
+            lane, enqueue_batch.job, def.tenant,
+            CASE WHEN pg_column_size(payload) > 4000 THEN rota.put_large_payload(id, payload) ELSE payload END,
             coalesce(enqueue_batch.priority, def.priority), coalesce(enqueue_batch.max_attempts, def.max_attempts),
             enqueue_batch.expires_at, enqueue_batch.timeout_seconds, enqueue_batch.backoff, def.tags,
             def.metadata, def.triggered_by, CASE WHEN NOT is_default THEN enqueue_batch.validated_by END,
-            keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped
+            keys, keys[1], rota.hold_of(at <= def.clock, keys), capped
         FROM (SELECT w.*, CASE WHEN def.has_limits
             THEN rota.limit_keys_of(enqueue_batch.job, lane, def.tenant, NULL, w.payload) END AS keys FROM (
             SELECT nextval('rota.run_ids') AS id, jsonb_typeof(p.value) = 'null' AS is_default,
@@ -473,7 +483,8 @@ CREATE FUNCTION rota.enqueue_uniform(
 DECLARE
     places integer[];
 BEGIN
-    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = enqueue_uniform.job AND j.key IS NOT NULL)
+    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE j.key IS NOT NULL AND j.name IN (enqueue_uniform.job,
+            (SELECT n.job FROM rota.job_names n WHERE n.alias = enqueue_uniform.job)))
         OR jsonb_typeof(enqueue_uniform.payloads) IS DISTINCT FROM 'array' THEN
         RETURN QUERY
         SELECT id, false FROM unnest(rota.enqueue_batch(enqueue_uniform.job, enqueue_uniform.payloads,
@@ -538,6 +549,10 @@ DECLARE
     ids     bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(payloads)]);
     twins   boolean[] := array_fill(false, ARRAY[cardinality(payloads)]);
 BEGIN
+    IF EXISTS (SELECT FROM rota.job_names n WHERE n.alias = ANY (jobs)) THEN
+        jobs := ARRAY(SELECT coalesce((SELECT n.job FROM rota.job_names n WHERE n.alias = w.job), w.job)
+                      FROM unnest(jobs) WITH ORDINALITY AS w (job, n) ORDER BY w.n);
+    END IF;
     IF EXISTS (SELECT FROM unnest(run_ats, delays) AS w (run_at, delay)
         WHERE w.run_at IS NOT NULL AND w.delay IS NOT NULL) THEN
         RAISE EXCEPTION 'run_at and delay cannot be combined' USING ERRCODE = 'RO002';
@@ -630,12 +645,13 @@ BEGIN
             priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
             limit_keys, limit_key, held_by, is_capped)
         SELECT id, id, clock, clock_timestamp(), at, CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END,
-            coalesce(queue, job_queue), job_name, coalesce(tenant, ''), doc, coalesce(priority, job_priority),
+            coalesce(queue, job_queue), job_name, coalesce(tenant, ''),
+            CASE WHEN pg_column_size(doc) > 4000 THEN rota.put_large_payload(id, doc) ELSE doc END,
+            coalesce(priority, job_priority),
             coalesce(max_attempts, job_max_attempts), coalesce(expires_at, at + expires_in), timeout, backoff,
             all_tags, all_metadata,
             rota.told_by(enqueue_many.triggered_by), CASE WHEN jsonb_typeof(payload) <> 'null' THEN validated_by END,
-            keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock
-            THEN 'limit' END, coalesce(queue, job_queue) = ANY (capped)
+            keys, keys[1], rota.hold_of(at <= clock, keys), coalesce(queue, job_queue) = ANY (capped)
         FROM (SELECT w.*, CASE WHEN limited THEN rota.limit_keys_of(w.job_name, coalesce(w.queue, w.job_queue),
             coalesce(w.tenant, ''), NULL, w.doc) END AS keys
               FROM wanted w) w ORDER BY n
@@ -663,7 +679,7 @@ END $$;
 -- Refuses a payload (RO018) and options (RO002) that no run can have, in words. Every way in asks it: enqueue_run,
 -- enqueue_batch, enqueue_many. is_checked: the payload was looked at already. No attempt can keep a timeout shorter
 -- than a millisecond: it would only ever time out.
--- Called by: enqueue_batch, enqueue_many, enqueue_run, refuse_payload, retry_run.
+-- Called by: enqueue_batch, enqueue_many, enqueue_run, refuse_payload, retry_refused, retry_run.
 CREATE FUNCTION rota.check_options(
     job text, payload jsonb, payload_bytes integer, priority integer, max_attempts integer,
     timeout_seconds double precision, queue text, metadata jsonb, backoff jsonb,
@@ -784,6 +800,55 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
                 ELSE at + make_interval(secs => greatest(-3153600000, least(seconds, 3153600000))) END
 $$;
 
+-- Sends a call: every NOTIFY of Rota is sent here. A transaction that has sent one cannot be prepared for a two-phase
+-- commit, and whether an enqueue calls anybody depends on who waits. `SET LOCAL rota.notify = off` says that nobody is
+-- to be called by this transaction; polls find what it has enqueued.
+-- Called by: call_workers, pass_over_silent, tell_waiting, wake, wake_admission.
+CREATE FUNCTION rota.notify(channel text, words text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF coalesce(lower(current_setting('rota' || '.notify', true)), '') NOT IN ('off', 'false', 'no', '0') THEN
+        PERFORM pg_notify(channel, words);
+    END IF;
+END $$;
+
+-- Calls all workers of this schema.
+-- Called by: many.
+CREATE FUNCTION rota.call_workers(words text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    PERFORM rota.notify(s.channel, words) FROM rota.settings s;
+END $$;
+
+-- Calls those who have to do with runs that were just put in line: `queues` are those of runs that can be claimed now,
+-- `holds` what holds the others (NULL among them is nothing), `until_due` is the time until the next of those for
+-- later.
+-- Called by: many.
+CREATE FUNCTION rota.wake_for(queues text[], holds text[] DEFAULT NULL, until_due interval DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF queues IS NOT NULL THEN
+        PERFORM rota.wake(queues);
+    END IF;
+    IF 'limit' = ANY (holds) THEN
+        PERFORM rota.wake_admission();
+    END IF;
+    IF 'suspect' = ANY (holds) THEN
+        PERFORM rota.call_workers('suspects');
+    END IF;
+    IF until_due IS NOT NULL THEN
+        PERFORM rota.wake_later(until_due);
+    END IF;
+END $$;
+
+-- Calls whoever isolates suspects, if there are any: what kept them back is over.
+-- Called by: audit_job, note_queue_pause, rename_job.
+CREATE FUNCTION rota.wake_isolation() RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
+SET jit = off AS $$
+BEGIN
+    IF EXISTS (SELECT FROM rota.open_runs o WHERE o.held_by = 'suspect') THEN
+        PERFORM rota.call_workers('suspects');
+    END IF;
+END $$;
+
 -- Calls whoever waits for work in these queues: one of each kind (workers of the same jobs), and one more that
 -- watches. Under READ COMMITTED a worker that is not waiting yet will look again by itself (see claim_runs); above
 -- it, the caller's view of the flag is as old as its snapshot, so it calls everybody. Nothing is written, and the
@@ -801,7 +866,7 @@ DECLARE
 BEGIN
     FOREACH called IN ARRAY queues LOOP
         IF current_setting('transaction_isolation') <> 'read committed' THEN
-            PERFORM pg_notify('rota', 'queue ' || called);
+            PERFORM rota.call_workers('queue ' || called);
             CONTINUE;
         END IF;
         lowest := -9223372036854775808;
@@ -824,9 +889,9 @@ BEGIN
                 met := met + 1;
                 EXIT WHEN one.is_looking OR met > most + 1;
                 IF one.channel IS NULL THEN
-                    PERFORM pg_notify('rota', 'queue ' || called);
+                    PERFORM rota.call_workers('queue ' || called);
                 ELSE
-                    PERFORM pg_notify(one.channel, CASE WHEN met <= most THEN 'queue ' ELSE 'watch ' END || called);
+                    PERFORM rota.notify(one.channel, CASE WHEN met <= most THEN 'queue ' ELSE 'watch ' END || called);
                 END IF;
             END LOOP;
             EXIT WHEN seen < most + 2 AND NOT coalesce(one.is_looking, false);
@@ -838,13 +903,12 @@ END $$;
 
 -- Calls the promoters for a run that is due soon. Later than a minute needs no call: they look
 -- at least that often. A moment ahead always calls: a busy worker does not say that it waits.
--- Called by: enqueue_batch, enqueue_many, enqueue_run, free_held_runs, note_queue_pause, requeue_runs, retry_run,
--- write_ticks.
+-- Called by: enqueue_batch, enqueue_many, enqueue_run, note_queue_pause, retry_run, wake_for, write_ticks.
 CREATE FUNCTION rota.wake_later(until_due interval) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF until_due <= interval '2 seconds'
        OR until_due <= interval '1 minute' AND EXISTS (SELECT FROM rota.workers w WHERE w.is_waiting) THEN
-        PERFORM pg_notify('rota', 'due');
+        PERFORM rota.call_workers('due');
     END IF;
 END $$;
 
@@ -901,7 +965,7 @@ BEGIN
             FOR UPDATE OF w SKIP LOCKED)
         RETURNING channel
     LOOP
-        PERFORM pg_notify(one, 'passed') WHERE one IS NOT NULL;
+        PERFORM rota.notify(one, 'passed') WHERE one IS NOT NULL;
     END LOOP;
 END $$;
 
@@ -955,7 +1019,7 @@ END $$;
 CREATE FUNCTION rota.tell_waiting(ids bigint[], ended_at timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
-    PERFORM pg_notify(w.channel, CASE WHEN octet_length(e.words) < 7900 THEN e.words ELSE w.run_id::text END)
+    PERFORM rota.notify(w.channel, CASE WHEN octet_length(e.words) < 7900 THEN e.words ELSE w.run_id::text END)
     FROM unnest(tell_waiting.ids) i (id)
     JOIN rota.waits w ON w.run_id = i.id
     LEFT JOIN LATERAL (

@@ -6,7 +6,8 @@
 -- queues in the given order, none gets more than its quota. Where tenants share these queues, pick_shared takes from
 -- each; runs of one tenant alone, `lane` ('' is nobody's), are taken here. hints holds for each queue ten places
 -- (priorities 0 to 9) up to which this worker has looked at the lane: it is for speed only, and steps over the dead
--- index entries of what was claimed before. batch NULL: the runs start with their claim; else they count as started
+-- index entries of what was claimed before; lanes of tenants that share have theirs in the session (pick_shared), and
+-- without hints nobody's are used. batch NULL: the runs start with their claim; else they count as started
 -- when start_batch names it in a later call. One look at worker, jobs and clock serves all. Locks rows with SKIP
 -- LOCKED, so that claims never wait for one another.
 -- RO006: the worker is not live.
@@ -26,16 +27,18 @@ SET jit = off AS $$
 DECLARE
     seen record;
 BEGIN
-    SELECT statement_timestamp() + s.clock_offset AS clock,
+    SELECT statement_timestamp() + s.clock_offset AS clock, s.is_adopting,
            EXISTS (SELECT FROM rota.workers w
                    WHERE w.id = for_worker AND w.state = 'live' AND w.lease_expires_at > clock_timestamp()) AS is_live,
            EXISTS (SELECT FROM rota.jobs j WHERE NOT j.is_enabled) AS has_disabled,
-           -- Whether other tenants have work here: two ranges of the index; the lane '' needs only the second.
-           lane > '' AND (EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.queue = ANY (from_queues)
+           -- Whether other tenants have work here: two ranges of the index; the lane '' needs only the second. Where
+           -- they had so much that this session has marks of them, only a claim without hints looks.
+           CASE WHEN hints <> '{}' AND current_setting('rota' || '.marked', true) = for_worker::text THEN true
+           ELSE lane > '' AND (EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.queue = ANY (from_queues)
                    AND o.tenant < lane)
                OR EXISTS (SELECT FROM rota.tenants p WHERE p.name = lane AND rota.tenant_is_paused(p)))
            OR EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.queue = ANY (from_queues)
-               AND o.tenant > lane) AS is_shared
+               AND o.tenant > lane) END AS is_shared
     INTO seen FROM rota.settings s;
     IF NOT seen.is_live THEN
         PERFORM rota.check_worker(for_worker);
@@ -47,6 +50,8 @@ BEGIN
     END IF;
     IF max_runs <= 0 THEN
         RETURN;
+    ELSIF NOT seen.is_shared AND hints = '{}' AND current_setting('rota' || '.marked', true) = for_worker::text THEN
+        PERFORM set_config('rota' || '.marked', '', false);
     END IF;
     RETURN QUERY
     WITH picked AS MATERIALIZED (
@@ -60,6 +65,10 @@ BEGIN
                  WHERE o.is_ready AND o.worker IS NULL AND o.queue = q.name AND o.tenant = lane
                    AND o.priority = p.priority::smallint
                    AND o.seq > coalesce(hints[(q.n - 1) * 10 + p.priority + 1], 0) AND o.job = ANY (known_jobs)
+                   AND NOT (seen.is_adopting
+                       AND rota.lacks_limit(o.job, o.queue, o.tenant, o.schedule, o.limit_keys))
+                   AND (o.refused_by IS NULL OR NOT o.refused_by && (SELECT w.intakes FROM rota.workers w
+                       WHERE w.id = for_worker))
                  ORDER BY o.seq LIMIT quota FOR UPDATE SKIP LOCKED
              ) o
              LIMIT quota
@@ -71,7 +80,8 @@ BEGIN
         UNION ALL
         (SELECT r.tid
          FROM unnest(CASE WHEN seen.is_shared THEN from_queues END) AS q (name)
-         CROSS JOIN LATERAL rota.pick_shared(q.name, quota, known_jobs) AS r (tid)
+         CROSS JOIN LATERAL rota.pick_shared(q.name, quota, known_jobs, for_worker,
+             seen.is_adopting, hints <> '{}') AS r (tid)
          WHERE NOT EXISTS (SELECT FROM rota.queues s
                            WHERE s.name = q.name AND s.is_paused
                              AND (s.paused_until IS NULL OR s.paused_until > seen.clock))
@@ -81,8 +91,9 @@ BEGIN
     SET state = 'running', worker = for_worker, attempt = o.attempt + 1, started_at = seen.clock,
         claim_batch = claim_runs.batch
     WHERE o.ctid = ANY (ARRAY(SELECT tid FROM picked))
-    RETURNING o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job, o.payload,
-        o.validated_by, o.timeout_seconds, o.expires_at <= seen.clock, o.is_suspect, o.enqueued_at, seen.clock,
+    RETURNING o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job,
+        coalesce(o.payload, rota.large_payload(o.id)),
+        o.validated_by, o.timeout_seconds, o.expires_at <= seen.clock, o.suspicion > 0, o.enqueued_at, seen.clock,
         -- What only some runs carry is one value, NULL for the others.
         CASE WHEN num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
             jsonb_build_object('key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
@@ -103,11 +114,14 @@ BEGIN
 END $$;
 
 -- Takes up to `most` runs of a queue, from each tenant its share: by weight of those that have work. What one does not
--- use goes to the others. Who comes first is drawn by weight too: a claim of a single run is a share as well.
+-- use goes to the others. Who comes first is drawn by weight too: a claim of a single run is a share as well. Of lanes
+-- where that takes long the session keeps marks, which are what hints are for the lane of one: up to where this worker
+-- has taken, by priority. Dead entries before them are stepped over; is_marked: whether to.
 -- Called by: claim_runs.
 -- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.pick_shared(of_queue text, most integer, known_jobs text[]) RETURNS SETOF tid
-LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+CREATE FUNCTION rota.pick_shared(of_queue text, most integer, known_jobs text[], for_worker bigint,
+    is_adopting boolean, is_marked boolean)
+RETURNS SETOF tid LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     names   text[];
@@ -118,11 +132,18 @@ DECLARE
     total   double precision;
     share   integer;
     got     tid[];
+    grades  smallint[];
+    places  bigint[];
+    n       integer;
+    lanes   constant text := 'rota' || '.lanes_' || for_worker || '_' || md5(of_queue);
+    marked  text[] := nullif(current_setting(lanes, true), '')::text[];
+    marks   bigint[];
+    began   constant timestamptz := clock_timestamp();
 BEGIN
     SELECT array_agg(t.name ORDER BY t.turn), array_agg(t.weight ORDER BY t.turn), array_agg(0) INTO names, weights,
         taken
     FROM (SELECT b.name, w.weight, -ln(1 - random()) / w.weight AS turn
-          FROM rota.busy_tenants(of_queue) AS b (name)
+          FROM rota.busy_tenants(of_queue, for_worker, CASE WHEN is_marked THEN marked END) AS b (name)
           CROSS JOIN LATERAL (SELECT rota.tenant_weight(b.name) AS weight) w
           WHERE NOT EXISTS (SELECT FROM rota.tenants p WHERE p.name = b.name AND rota.tenant_is_paused(p))) t;
     WHILE rest > 0 LOOP
@@ -133,25 +154,98 @@ BEGIN
             CONTINUE WHEN weights[i] = 0;
             share := least(rest, ceil(portion * weights[i] / total)::integer);
             -- What this transaction has taken before is passed over: its own locks do not hide it.
-            got := ARRAY(SELECT o.ctid FROM rota.open_runs o
-                         WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = names[i]
-                           AND o.job = ANY (known_jobs)
-                         ORDER BY o.priority, o.seq OFFSET taken[i] LIMIT share FOR UPDATE SKIP LOCKED);
+            IF is_marked AND names[i] = ANY (marked) THEN
+                marks := rota.marks_of(for_worker, of_queue, names[i]);
+                SELECT array_agg(p.tid), array_agg(p.priority), array_agg(p.seq), count(*) INTO got, grades, places, n
+                FROM (SELECT o.tid, o.priority, o.seq FROM generate_series(0, 9) AS g (priority)
+                      CROSS JOIN LATERAL (
+                          SELECT o.ctid AS tid, o.priority, o.seq FROM rota.open_runs o
+                          WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = names[i]
+                            AND o.priority = g.priority::smallint AND o.seq > marks[g.priority + 1]
+                            AND o.job = ANY (known_jobs)
+                            AND (o.refused_by IS NULL OR NOT o.refused_by && (SELECT w.intakes FROM rota.workers w
+                                WHERE w.id = for_worker))
+                            AND NOT (is_adopting
+                                AND rota.lacks_limit(o.job, o.queue, o.tenant, o.schedule, o.limit_keys))
+                          ORDER BY o.seq LIMIT taken[i] + share FOR UPDATE SKIP LOCKED) o
+                      OFFSET taken[i] LIMIT share) p;
+            ELSE
+                marks := NULL;
+                SELECT array_agg(p.tid), array_agg(p.priority), array_agg(p.seq), count(*) INTO got, grades, places, n
+                FROM (SELECT o.ctid AS tid, o.priority, o.seq FROM rota.open_runs o
+                      WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = names[i]
+                        AND o.job = ANY (known_jobs)
+                        AND (o.refused_by IS NULL OR NOT o.refused_by && (SELECT w.intakes FROM rota.workers w
+                            WHERE w.id = for_worker))
+                        AND NOT (is_adopting
+                            AND rota.lacks_limit(o.job, o.queue, o.tenant, o.schedule, o.limit_keys))
+                      ORDER BY o.priority, o.seq OFFSET taken[i] LIMIT share FOR UPDATE SKIP LOCKED) p;
+            END IF;
             RETURN QUERY SELECT unnest(got);
-            rest := rest - cardinality(got);
-            taken[i] := taken[i] + cardinality(got);
-            IF cardinality(got) < share THEN
+            rest := rest - n;
+            taken[i] := taken[i] + n;
+            IF n < share THEN
                 weights[i] := 0;
+            END IF;
+            -- Marks cost a little, so that they are begun where a claim takes long for what it has found; then they
+            -- follow after some hundred runs, in whatever portions.
+            IF n > 0 AND (names[i] = ANY (marked) AND random() < n / 200.0
+                OR coalesce(cardinality(marked), 0) < 100
+                   AND clock_timestamp() - began > interval '3 ms' + (most - rest) * interval '100 us') THEN
+                PERFORM rota.mark_lane(for_worker, of_queue, names[i], grades, places);
+                IF (names[i] = ANY (marked)) IS NOT TRUE THEN
+                    marked := marked || names[i];
+                    PERFORM set_config(lanes, marked::text, false);
+                END IF;
+                PERFORM set_config('rota' || '.marked', for_worker::text, false);
             END IF;
             EXIT WHEN rest = 0;
         END LOOP;
     END LOOP;
 END $$;
 
--- The tenants that have work in a queue: one index probe for each. Of very many each call names some, and the next one
--- goes on where it ended; the place is kept by the session.
+-- Up to where this worker has taken runs of a lane, by priority; nothing where the session does not know.
+-- Called by: has_more, mark_lane, pick_shared.
+CREATE FUNCTION rota.marks_of(for_worker bigint, of_queue text, of_tenant text) RETURNS bigint[] LANGUAGE sql STABLE
+SET jit = off AS $$
+    SELECT coalesce(nullif(current_setting('rota' || '.lane_' || for_worker || '_'
+        || md5(of_queue || chr(31) || of_tenant), true), '')::bigint[], array_fill(0::bigint, ARRAY[10]))
+$$;
+
+-- Moves the marks of a lane to the last of these places of each priority.
 -- Called by: pick_shared.
-CREATE FUNCTION rota.busy_tenants(of_queue text, most integer DEFAULT 100) RETURNS SETOF text
+CREATE FUNCTION rota.mark_lane(for_worker bigint, of_queue text, of_tenant text, grades smallint[], places bigint[])
+RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    marks bigint[] := rota.marks_of(for_worker, of_queue, of_tenant);
+BEGIN
+    FOR i IN 1..cardinality(grades) LOOP
+        marks[grades[i] + 1] := greatest(marks[grades[i] + 1], places[i]);
+    END LOOP;
+    PERFORM set_config('rota' || '.lane_' || for_worker || '_' || md5(of_queue || chr(31) || of_tenant), marks::text,
+        false);
+END $$;
+
+-- Whether a lane has work behind the marks of this worker.
+-- Called by: busy_tenants.
+CREATE FUNCTION rota.has_more(for_worker bigint, of_queue text, of_tenant text) RETURNS boolean LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET jit = off AS $$
+DECLARE
+    marks bigint[] := rota.marks_of(for_worker, of_queue, of_tenant);
+BEGIN
+    RETURN EXISTS (SELECT FROM generate_series(0, 9) AS g (priority) CROSS JOIN LATERAL (
+        SELECT FROM rota.open_runs o
+        WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = of_tenant
+          AND o.priority = g.priority::smallint AND o.seq > marks[g.priority + 1] LIMIT 1) o);
+END $$;
+
+-- The tenants that have work in a queue: one index probe for each. Of very many each call names some, and the next one
+-- goes on where it ended; the place is kept by the session. Lanes that have marks (`marked`) are asked behind those,
+-- and the index is walked between them.
+-- Called by: pick_shared.
+CREATE FUNCTION rota.busy_tenants(of_queue text, for_worker bigint, marked text[], most integer DEFAULT 100)
+RETURNS SETOF text
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
@@ -160,21 +254,42 @@ DECLARE
     start  text := coalesce(current_setting(place, true), nobody);
     last   text := start;
     found  text;
+    beyond text;   -- the next lane with marks
+    is_new boolean;
     n      integer := 0;
 BEGIN
     -- '' is a tenant too: it comes when the round begins anew.
     FOR turn IN 1..2 LOOP
+        is_new := true;
         LOOP
-            SELECT o.tenant INTO found FROM rota.open_runs o
-            WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant > last ORDER BY o.tenant LIMIT 1;
+            IF marked IS NOT NULL AND (is_new OR last = beyond) THEN
+                beyond := (SELECT min(m COLLATE "C") FROM unnest(marked) m WHERE m COLLATE "C" > last);
+                is_new := false;
+            END IF;
+            IF beyond IS NULL THEN
+                SELECT o.tenant INTO found FROM rota.open_runs o
+                WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant > last
+                ORDER BY o.tenant LIMIT 1;
+            ELSE
+                SELECT o.tenant INTO found FROM rota.open_runs o
+                WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant > last AND o.tenant < beyond
+                ORDER BY o.tenant LIMIT 1;
+                IF found IS NULL AND NOT rota.has_more(for_worker, of_queue, beyond) THEN
+                    EXIT WHEN turn = 2 AND beyond > start;
+                    last := beyond;
+                    CONTINUE;
+                END IF;
+                found := coalesce(found, beyond);
+            END IF;
             EXIT WHEN found IS NULL OR n = most OR (turn = 2 AND found > start);
             RETURN NEXT found;
             n := n + 1;
             last := found;
         END LOOP;
         EXIT WHEN n = most OR turn = 2;
-        IF EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue
-            AND o.tenant = nobody) THEN
+        IF nobody = ANY (marked) AND rota.has_more(for_worker, of_queue, nobody)
+           OR (nobody = ANY (marked)) IS NOT TRUE AND EXISTS (SELECT FROM rota.open_runs o
+               WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = nobody) THEN
             RETURN NEXT nobody;
             n := n + 1;
         END IF;
@@ -207,7 +322,7 @@ CREATE FUNCTION rota.tenant_weight(of_tenant text) RETURNS double precision LANG
 $$;
 
 -- The queues that hold work: one index probe for each, however many rows wait in them.
--- Called by: hold_runs_of, sql/queues/busy.sql.
+-- Called by: audit_job, hold_runs_of, sql/queues/busy.sql.
 CREATE FUNCTION rota.busy_queues() RETURNS SETOF text LANGUAGE sql STABLE SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
     WITH RECURSIVE found AS (
@@ -229,7 +344,7 @@ CREATE FUNCTION rota.isolating_of(w rota.workers) RETURNS bigint LANGUAGE sql ST
 $$;
 
 -- Whether a run is the one that its worker isolates.
--- Called by: hand_back_runs, requeue_runs, sql/runs/isolation.sql, why_running.
+-- Called by: sql/runs/isolation.sql, why_running.
 CREATE FUNCTION rota.is_isolated(o rota.open_runs) RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
     SELECT EXISTS (SELECT FROM rota.workers w WHERE w.id = o.worker AND w.isolating_run = o.id
         AND w.isolating_attempt = o.attempt)
@@ -278,6 +393,8 @@ BEGIN
             SELECT w.id FROM rota.open_runs w
             WHERE w.held_by = 'suspect' AND w.state = 'queued' AND w.job = ANY (known_jobs)
               AND (from_queues = '{}' OR w.queue = ANY (from_queues))
+              AND (w.refused_by IS NULL OR NOT w.refused_by && (SELECT v.intakes FROM rota.workers v
+                  WHERE v.id = for_worker))
               AND NOT EXISTS (SELECT FROM rota.queues s WHERE s.name = w.queue AND rota.queue_is_paused(s))
               AND NOT EXISTS (SELECT FROM rota.tenants t WHERE t.name = w.tenant AND rota.tenant_is_paused(t))
             ORDER BY w.priority, w.seq LIMIT 1 FOR UPDATE SKIP LOCKED)
@@ -290,8 +407,9 @@ BEGIN
         FROM rota.open_runs o WHERE o.id = chosen AND w.id = for_worker;
     END IF;
     RETURN QUERY
-    SELECT o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job, o.payload,
-        o.validated_by, o.timeout_seconds, o.expires_at <= clock, o.is_suspect, o.enqueued_at, o.started_at,
+    SELECT o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job,
+        coalesce(o.payload, rota.large_payload(o.id)),
+        o.validated_by, o.timeout_seconds, o.expires_at <= clock, o.suspicion > 0, o.enqueued_at, o.started_at,
         -- What only some runs carry is one value, NULL for the others.
         CASE WHEN num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
             jsonb_build_object('key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
@@ -301,21 +419,30 @@ BEGIN
     FROM rota.open_runs o WHERE o.id = chosen;
 END $$;
 
--- Gives back what was claimed and not started: to its place in the line, with no attempt spent. What was isolated
--- waits to be isolated.
+-- Gives back what was claimed and not started: to its place in the line, with no attempt spent and with what limits
+-- have given it. What was isolated waits to be isolated. Whoever waits is called.
 -- Called by: rescue_runs, sql/runs/hand_back.sql.
 CREATE FUNCTION rota.hand_back_runs(for_worker bigint, ids bigint[], attempts integer[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
+DECLARE
+    done    bigint[];
+    touched text[];
+    holds   text[];
 BEGIN
-    RETURN QUERY
-    UPDATE rota.open_runs o
-    SET state = 'queued', worker = NULL, started_at = NULL, claim_batch = NULL,
-        held_by = CASE WHEN o.is_suspect AND rota.is_isolated(o) THEN 'suspect' END
-    FROM unnest(ids, attempts) AS h (id, attempt)
-    WHERE o.id = ANY (ARRAY[h.id]) AND o.attempt = h.attempt AND o.worker = for_worker
-    RETURNING o.id;
+    WITH back AS (
+        UPDATE rota.open_runs o
+        SET state = 'queued', worker = NULL, started_at = NULL, claim_batch = NULL,
+            held_by = rota.hold_of(true, NULL, o.suspicion)
+        FROM unnest(ids, attempts) AS h (id, attempt)
+        WHERE o.id = ANY (ARRAY[h.id]) AND o.attempt = h.attempt AND o.worker = for_worker
+        RETURNING o.id, o.queue, o.held_by
+    )
+    SELECT array_agg(id), array_agg(DISTINCT queue) FILTER (WHERE held_by IS NULL), array_agg(DISTINCT held_by)
+    INTO done, touched, holds FROM back;
+    PERFORM rota.wake_for(touched, holds);
+    RETURN QUERY SELECT unnest(done);
     -- Somebody asked to cancel it while it was claimed: its next attempt would not know.
     PERFORM rota.end_waiting_runs(ARRAY[c.run_id], 'cancelled',
         'cancelled by ' || c.requested_by || coalesce(': ' || c.reason, ''))

@@ -17,14 +17,14 @@ SET jit = off SET lock_timeout = '5s' AS $$
 $$;
 
 -- Takes back the runs of workers that are not live. It asks by rows, again and again, because a claim that was under
--- way when its worker was declared lost commits after that. What had not started goes back to its place free; so
--- does what ran beside a suspect in the suspect's process. What had started has lost an attempt, and goes back to
--- normal work if it shared its worker, was not lost before and its next attempt is not its last; else it is held as
--- a suspect, to be isolated. The last attempt is not spent where the loss may be a neighbour's doing: in a batch
--- claimed ahead, of which nobody knows how far it had come, or beside others, unless it has one attempt only. That
--- doubt ends after three times, so that a run that takes whole machines with it ends too. A lost attempt leaves a
--- line, and is counted in its error group. One rescuer at a time (lost_run_ids); runs that somebody has locked are
--- passed over.
+-- way when its worker was declared lost commits after that. What had not started goes back to its place free; so does
+-- what ran beside a suspect in the suspect's process. What had started has lost an attempt, and goes back to normal
+-- work if it shared its worker, was not lost before and its next attempt is not its last; else it must be isolated.
+-- Its next start costs a rate another token. The last attempt is not spent where the loss may be a neighbour's doing:
+-- in a batch claimed ahead, of which nobody knows how far it had come, or beside others, unless it has one attempt
+-- only. That doubt ends after three times, so that a run that takes whole machines with it ends too. A lost attempt
+-- leaves a line, and is counted in its error group. One rescuer at a time (lost_run_ids); runs that somebody has
+-- locked are passed over.
 -- Called by: sql/runs/rescue.sql.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.rescue_runs(max_runs integer, everywhere boolean DEFAULT false)
@@ -39,7 +39,9 @@ DECLARE
     kind    text;
     place   record;
     is_held boolean;
-    has_held boolean := false;
+    touched text[];
+    holds   text[];
+    hold    text;
 BEGIN
     PERFORM rota.ensure_partitions(clock, clock)
     WHERE to_regclass('rota.ended_runs_standard_' || to_char(date_trunc('week', clock AT TIME ZONE 'UTC'), 'YYYYMMDD'))
@@ -53,12 +55,16 @@ BEGIN
                     WHEN (o.claim_batch IS NOT NULL OR l.is_shared AND o.max_attempts > 1) AND l.doubts < 3
                         THEN 'suspected'
                     ELSE 'failed' END AS decision,
-               'cancelled by ' || c.requested_by || coalesce(': ' || c.reason, '') AS cancel_reason
+               'cancelled by ' || c.requested_by || coalesce(': ' || c.reason, '') AS cancel_reason,
+               CASE WHEN o.limit_keys IS NOT NULL THEN rota.missing_keys(o.limit_keys, o.slots) END AS missing
         FROM rota.lost_runs(max_runs, everywhere) AS l
         JOIN rota.open_runs o ON o.id = l.id AND o.attempt = l.attempt
         LEFT JOIN rota.cancel_requests c ON c.run_id = o.id AND c.attempt = o.attempt
         WHERE o.state = 'running' AND NOT EXISTS (SELECT FROM rota.workers v
             WHERE v.id = o.worker AND v.state IN ('live', 'stopping'))
+          -- How it ended is known, and is written by settle_kept_ends.
+          AND NOT EXISTS (SELECT FROM rota.kept_ends k
+              WHERE k.run_id = o.id AND k.attempt = o.attempt AND k.worker = o.worker)
         FOR UPDATE OF o SKIP LOCKED
     LOOP
         run_id := lost.id; attempt := lost.attempt; worker := lost.worker; decision := lost.decision;
@@ -78,30 +84,30 @@ BEGIN
                 ARRAY['failed'], ARRAY['lost'], ARRAY['attempts used up'], NULL, ARRAY[kind], ARRAY[why]);
         ELSE
             is_held := NOT lost.is_harmless AND lost.decision <> 'freed'
-                AND (lost.is_suspect OR NOT lost.is_shared OR lost.attempts_used + 2 >= lost.max_attempts);
-            has_held := has_held OR is_held;
+                AND (lost.suspicion > 0 OR NOT lost.is_shared OR lost.attempts_used + 2 >= lost.max_attempts);
             INSERT INTO rota.past_attempts (run_id, attempt, state, worker, started_at, finished_at, is_redelivery,
                 is_spent, job, tenant, error_type, error)
-            VALUES (lost.id, lost.attempt, 'lost', lost.worker, lost.started_at, clock, lost.is_suspect,
+            VALUES (lost.id, lost.attempt, 'lost', lost.worker, lost.started_at, clock, lost.suspicion > 0,
                     lost.decision = 'requeued', lost.job, lost.tenant, kind, why);
             place := rota.group_error(lost.job, kind, why, NULL);
-            INSERT INTO rota.error_changes (error_group, job, queue, run_id, at, is_end, error_type, error)
-            VALUES (place.id, lost.job, lost.queue, lost.id, clock, false, kind, why);
+            INSERT INTO rota.error_changes (error_group, job, queue, run_id, at, error_type, error)
+            VALUES (place.id, lost.job, lost.queue, lost.id, clock, kind, why);
             UPDATE rota.open_runs o
             SET state = 'queued', worker = NULL, started_at = NULL, claim_batch = NULL, enqueued_at = clock_timestamp(),
                 progress = NULL,
-                attempts_used = o.attempts_used + (lost.decision = 'requeued')::integer, is_suspect = true,
-                held_by = CASE WHEN is_held THEN 'suspect' END, last_error = why, error_group = place.id
-            WHERE o.id = lost.id;
+                attempts_used = o.attempts_used + (lost.decision = 'requeued')::integer,
+                suspicion = CASE WHEN is_held THEN 2 ELSE 1 END,
+                held_by = rota.hold_of(true, lost.missing, CASE WHEN is_held THEN smallint '2' ELSE smallint '1' END),
+                limit_key = lost.missing[1], last_error = why, error_group = place.id
+            WHERE o.id = lost.id RETURNING o.held_by INTO hold;
+            IF hold IS NULL THEN
+                touched := touched || lost.queue;
+            END IF;
+            holds := holds || hold;
         END CASE;
         RETURN NEXT;
-        IF lost.decision NOT IN ('cancelled', 'failed') THEN
-            PERFORM rota.wake(ARRAY[lost.queue]);
-        END IF;
     END LOOP;
-    IF has_held THEN
-        PERFORM pg_notify('rota', 'suspects');
-    END IF;
+    PERFORM rota.wake_for(ARRAY(SELECT DISTINCT t FROM unnest(touched) t), holds);
 END $$;
 
 -- What is known of lost runs before any of them is touched. is_shared: others had started on the same worker. is_freed:
@@ -117,9 +123,9 @@ SET jit = off SET enable_seqscan = off AS $$
            count(*) FILTER (WHERE s.is_started) OVER (PARTITION BY o.worker) > 1,
            coalesce(w.is_isolating_inline AND w.state = 'lost' AND w.isolating_run <> o.id, false),
            coalesce(j.kind = 'sql' OR j.is_system, false),
-           CASE WHEN o.is_suspect THEN (
+           CASE WHEN o.suspicion > 0 THEN (
                SELECT count(*) FROM rota.past_attempts p
-               WHERE p.run_id = o.id AND p.finished_at >= o.created_at AND p.state = 'lost' AND NOT p.is_spent
+               WHERE p.run_id = o.id AND p.state = 'lost' AND NOT p.is_spent
                  AND p.error_type = 'SharedLoss')
            ELSE 0 END
     FROM rota.lost_run_ids(max_runs, everywhere) AS l (id)

@@ -14,7 +14,7 @@ SET enable_mergejoin = off SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
     clock   timestamptz := rota.now();
     touched text[];
-    limited boolean;
+    holds   text[];
 BEGIN
     -- Places are given in the order of the due times, not in that of the rows on their pages.
     WITH due AS MATERIALIZED (
@@ -25,16 +25,16 @@ BEGIN
     ), moved AS (
         UPDATE rota.open_runs o
         SET state = 'queued', seq = p.seq, enqueued_at = clock_timestamp(),
-            held_by = CASE WHEN o.limit_keys IS NOT NULL AND cardinality(rota.missing_keys(o.limit_keys, o.slots)) > 0
-                THEN 'limit' END,
-            limit_key = (rota.missing_keys(o.limit_keys, o.slots))[1]
+            held_by = rota.hold_of(true, CASE WHEN o.limit_keys IS NOT NULL
+                THEN rota.missing_keys(o.limit_keys, o.slots) END, o.suspicion),
+            limit_key = CASE WHEN o.limit_keys IS NOT NULL THEN (rota.missing_keys(o.limit_keys, o.slots))[1] END
         FROM placed p WHERE o.ctid = p.tid
         RETURNING o.queue, o.held_by
     )
-    SELECT count(*), array_agg(DISTINCT queue), bool_or(held_by IS NOT NULL) INTO promoted, touched, limited FROM moved;
+    SELECT count(*), array_agg(DISTINCT queue) FILTER (WHERE held_by IS NULL), array_agg(DISTINCT held_by)
+    INTO promoted, touched, holds FROM moved;
     IF promoted > 0 THEN
-        PERFORM rota.wake(touched);
-        PERFORM rota.wake_admission() WHERE limited;
+        PERFORM rota.wake_for(touched, holds);
     END IF;
     SELECT extract(epoch FROM o.run_at - clock) INTO next_due_seconds
     FROM rota.open_runs o WHERE o.is_future AND o.run_at > clock AND o.run_at < 'infinity' ORDER BY o.run_at LIMIT 1;
@@ -103,7 +103,7 @@ BEGIN
     LOOP
         IF late.state = 'running' THEN
             UPDATE rota.cancel_requests SET worker = late.worker, attempt = late.attempt WHERE run_id = late.run_id;
-            PERFORM pg_notify('rota', 'cancel ' || late.worker);
+            PERFORM rota.call_workers('cancel ' || late.worker);
         ELSE
             PERFORM rota.end_waiting_runs(ARRAY[late.run_id], 'cancelled', late.why);
         END IF;
@@ -134,10 +134,19 @@ DECLARE
     parked   integer;
     suspects integer;
 BEGIN
-    UPDATE rota.open_runs o SET held_by = 'no_worker', held_at = rota.now()
-    WHERE o.ctid = ANY (ARRAY(SELECT q.ctid FROM rota.open_runs q WHERE q.held_by = 'suspect' AND q.job <> ALL (known)
-                              LIMIT max_runs FOR UPDATE SKIP LOCKED));
-    GET DIAGNOSTICS suspects = ROW_COUNT;
+    WITH chosen AS MATERIALIZED (
+        SELECT q.id, q.slots FROM rota.open_runs q WHERE q.held_by = 'suspect' AND q.job <> ALL (known)
+        LIMIT max_runs FOR UPDATE SKIP LOCKED
+    ), parked AS (
+        UPDATE rota.open_runs o SET held_by = rota.hold_of(true, NULL, o.suspicion, 'no_worker'), held_at = rota.now(),
+            slots = NULL
+        WHERE o.id = ANY (ARRAY(SELECT c.id FROM chosen c))
+        RETURNING o.id
+    ), released AS (
+        INSERT INTO rota.limit_releases (key, amount)
+        SELECT k, count(*) FROM chosen c CROSS JOIN LATERAL unnest(c.slots) k WHERE c.slots IS NOT NULL GROUP BY k
+    )
+    SELECT count(*) INTO suspects FROM parked;
     -- The lock of those who count, as this corrects their counts: else every worker would look again.
     IF unknown = '{}' OR NOT rota.try_lock('depths') THEN
         RETURN suspects;
@@ -147,7 +156,8 @@ BEGIN
         WHERE q.is_ready AND q.worker IS NULL AND q.job = ANY (unknown)
         LIMIT max_runs FOR UPDATE SKIP LOCKED
     ), parked AS (
-        UPDATE rota.open_runs o SET held_by = 'no_worker', held_at = rota.now(), slots = NULL
+        UPDATE rota.open_runs o SET held_by = rota.hold_of(true, NULL, o.suspicion, 'no_worker'), held_at = rota.now(),
+            slots = NULL
         WHERE o.id = ANY (ARRAY(SELECT c.id FROM chosen c))
         RETURNING o.id
     ), released AS (
@@ -162,8 +172,8 @@ BEGIN
     RETURN parked + suspects;
 END $$;
 
--- What was parked comes back when a live worker knows its job. One under a limit waits for its admission next, but a
--- suspect has kept its slots.
+-- What was parked comes back when a live worker knows its job. One under a limit waits for its admission next, and a
+-- suspect for its isolation after that.
 -- Called by: sql/upkeep/free.sql.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.free_known_runs(max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
@@ -171,21 +181,24 @@ SET enable_seqscan = off SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
     known   text[] := ARRAY(SELECT DISTINCT unnest(w.jobs) FROM rota.workers w WHERE w.state = 'live');
     touched text[];
+    holds   text[];
     freed   integer;
 BEGIN
+    known := known || ARRAY(SELECT n.alias FROM rota.job_names n WHERE n.job = ANY (known));
     WITH freed AS (
         UPDATE rota.open_runs o
-        SET held_by = CASE WHEN o.is_suspect AND (o.limit_keys IS NULL OR o.slots IS NOT NULL) THEN 'suspect'
-            WHEN o.limit_keys IS NOT NULL THEN 'limit' END,
-            limit_key = (rota.missing_keys(o.limit_keys, o.slots))[1], held_at = NULL, enqueued_at = clock_timestamp()
+        SET held_by = rota.hold_of(true, o.limit_keys, o.suspicion), limit_key = o.limit_keys[1], held_at = NULL,
+            enqueued_at = clock_timestamp(),
+            -- One that was being ended when its job was renamed has the old name still.
+            job = coalesce((SELECT n.job FROM rota.job_names n WHERE n.alias = o.job), o.job)
         WHERE o.ctid = ANY (ARRAY(SELECT q.ctid FROM rota.open_runs q
                                   WHERE q.held_by = 'no_worker' AND q.job = ANY (known)
                                   LIMIT max_runs FOR UPDATE SKIP LOCKED))
-        RETURNING o.queue
+        RETURNING o.queue, o.held_by
     )
-    SELECT count(*), array_agg(DISTINCT queue) INTO freed, touched FROM freed;
-    PERFORM rota.wake(coalesce(touched, '{}'));
-    PERFORM rota.wake_admission() WHERE freed > 0;
+    SELECT count(*), array_agg(DISTINCT queue) FILTER (WHERE held_by IS NULL), array_agg(DISTINCT held_by)
+    INTO freed, touched, holds FROM freed;
+    PERFORM rota.wake_for(touched, holds);
     RETURN freed;
 END $$;
 
@@ -214,6 +227,7 @@ DECLARE
     removed integer;
     n       integer;
 BEGIN
+    PERFORM rota.settle_key_releases(max_rows);
     DELETE FROM rota.keys k WHERE k.ctid = ANY (ARRAY(
         SELECT e.ctid FROM rota.keys e WHERE e.expires_at <= rota.now() ORDER BY e.expires_at LIMIT max_rows
         FOR UPDATE SKIP LOCKED));

@@ -15,6 +15,8 @@ CREATE TABLE rota.logs (
     message text NOT NULL,
     fields  jsonb
 ) PARTITION BY RANGE (at);
+-- Without a key, which would cost every line. What publishes deletes sends the whole line then.
+ALTER TABLE rota.logs REPLICA IDENTITY FULL;
 CREATE INDEX logs_run ON rota.logs (run_id, attempt, seq);
 CREATE INDEX logs_job ON rota.logs (job, at);
 CREATE INDEX logs_at ON rota.logs (at);
@@ -23,16 +25,16 @@ CREATE INDEX logs_bad ON rota.logs (at) WHERE level IN ('warning', 'error', 'cri
 INSERT INTO rota.partitioned VALUES ('logs', 1);
 SELECT rota.ensure_partitions(rota.now() - interval '1 day', rota.now() + interval '7 days');
 
--- Trigger: takes the log level from the code, unless somebody has edited it.
-CREATE FUNCTION rota.follow_log_level() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Takes the log level from the code, unless somebody has edited it.
+-- Called by: before_job.
+CREATE FUNCTION rota.follow_log_level(new rota.jobs, old rota.jobs) RETURNS rota.jobs
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF rota.is_syncing() AND NEW.code ? 'log_level' AND NOT NEW.edited ? 'log_level' THEN
         NEW.log_level := NEW.code ->> 'log_level';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER jobs_log_level BEFORE INSERT OR UPDATE OF code ON rota.jobs FOR EACH ROW
-    EXECUTE FUNCTION rota.follow_log_level();
 
 -- Spans of time whose words are indexed, or shall be: a row comes first, its index after it, outside of any
 -- transaction. One is ready when its index is there and valid.
@@ -89,19 +91,28 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Indexes the words of a partition, for roles that do not own it. Lines that come in for that partition wait
--- meanwhile, so it is done to days that are over.
+-- Indexes the words of a partition whose day is over, for roles that do not own it: lines that come in for a partition
+-- wait meanwhile. It runs as the owner, and workers write log_spans: so the index is one of that partition by its name,
+-- its bounds are the partition's own, and only an index that a crash has left there unfinished is dropped before.
 -- Called by: next_log_index.
 CREATE FUNCTION rota.index_log_words(name text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET jit = off SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     span record;
 BEGIN
-    SELECT s.index_name, s.from_at, s.to_at, p.relation INTO span
+    SELECT s.index_name, greatest(s.from_at, p.from_at) AS from_at, least(s.to_at, p.to_at) AS to_at, p.relation,
+        i.indexrelid, i.indisvalid INTO span
     FROM rota.log_spans s JOIN rota.log_partitions() p ON p.partition = s.partition
-    WHERE s.index_name = index_log_words.name;
+    LEFT JOIN pg_class own ON own.relname = s.index_name AND own.relnamespace = (SELECT c.relnamespace FROM pg_class c
+        WHERE c.oid = p.relation)
+    LEFT JOIN pg_index i ON i.indexrelid = own.oid AND i.indrelid = p.relation
+    WHERE s.index_name = index_log_words.name AND p.to_at <= rota.now()
+      AND left(s.index_name, -12) = p.partition || '_words_' AND right(s.index_name, 12) ~ '^[0-9]{12}$'
+      AND (own.oid IS NULL OR NOT i.indisvalid);
     IF FOUND THEN
-        EXECUTE format('DROP INDEX IF EXISTS rota.%I', span.index_name);
+        IF span.indexrelid IS NOT NULL THEN
+            EXECUTE format('DROP INDEX rota.%I', span.index_name);
+        END IF;
         EXECUTE format(
             'CREATE INDEX %I ON %s USING gin (rota.log_words(message, fields)) WITH (fastupdate = off) '
             'WHERE at >= %L AND at < %L',

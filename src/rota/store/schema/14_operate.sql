@@ -13,20 +13,29 @@ DECLARE
     why    text := 'cancelled by ' || who || coalesce(': ' || cancel_run.reason, '');
     held   record;
     answer text;
+    place  record;
 BEGIN
     PERFORM rota.settle_expired(cancel_run.run_id);
-    FOR try IN 1..3 LOOP
+    -- Again where it was claimed, ended or retried between the look and the act.
+    LOOP
+        place := rota.find_run(cancel_run.run_id);
+        IF place.state IS NULL THEN
+            RAISE EXCEPTION 'there is no run %', cancel_run.run_id USING ERRCODE = 'RO004';
+        ELSIF NOT place.is_open THEN
+            RAISE EXCEPTION 'run % has already ended (%)', cancel_run.run_id, place.state
+                USING ERRCODE = 'RO005', HINT = 'Only a run that has not ended can be cancelled.';
+        END IF;
         SELECT o.state, o.worker, o.attempt, o.tenant INTO held FROM rota.open_runs o WHERE o.id = cancel_run.run_id;
-        EXIT WHEN NOT FOUND;
         IF held.state = 'running' THEN
             -- Not a lock on the run: the batch that ends it would wait for this transaction.
             INSERT INTO rota.cancel_requests (run_id, worker, attempt, requested_by, reason)
             VALUES (cancel_run.run_id, held.worker, held.attempt, who, cancel_run.reason)
             ON CONFLICT (run_id) DO UPDATE SET worker = excluded.worker, attempt = excluded.attempt,
                 requested_by = excluded.requested_by, reason = excluded.reason, requested_at = excluded.requested_at;
-            PERFORM pg_notify('rota', 'cancel ' || held.worker);
+            PERFORM rota.call_workers('cancel ' || held.worker);
             answer := 'requested';
-        ELSIF EXISTS (SELECT FROM rota.end_waiting_runs(ARRAY[cancel_run.run_id], 'cancelled', why)) THEN
+        ELSIF held.state IS NOT NULL
+            AND EXISTS (SELECT FROM rota.end_waiting_runs(ARRAY[cancel_run.run_id], 'cancelled', why)) THEN
             answer := 'cancelled';
         END IF;
         IF answer IS NOT NULL THEN
@@ -36,16 +45,11 @@ BEGIN
             RETURN answer;
         END IF;
     END LOOP;
-    answer := (rota.find_ended(cancel_run.run_id)).state;
-    IF answer IS NULL THEN
-        RAISE EXCEPTION 'there is no run %', cancel_run.run_id USING ERRCODE = 'RO004';
-    END IF;
-    RAISE EXCEPTION 'run % has already ended (%)', cancel_run.run_id, answer
-        USING ERRCODE = 'RO005', HINT = 'Only a run that has not ended can be cancelled.';
 END $$;
 
 -- The same run, under its id, once more: attempt numbers go on, the allowance rises by the job's number, its key is
--- taken again, its last error keeps its group, and the limits are those that hold now.
+-- taken again, its last error keeps its group, and the limits are those that hold now. A run that waits because its
+-- payload was refused is offered to all workers again (retry_refused).
 -- Called by: act_on_runs, sql/runs/retry.sql, users.
 CREATE FUNCTION rota.retry_run(
     run_id bigint, payload jsonb DEFAULT NULL, delay interval DEFAULT NULL, reason text DEFAULT NULL,
@@ -60,25 +64,28 @@ DECLARE
     schema jsonb;
     wrong  text;
     holder bigint;
-    open_state text;
     at     timestamptz;
     keys   text[];
     capped boolean := false;
 BEGIN
     PERFORM rota.settle_expired(retry_run.run_id);
-    place := rota.find_ended(retry_run.run_id);
-    DELETE FROM rota.ended_runs r
-    WHERE r.id = retry_run.run_id AND r.keep_class = place.keep_class AND r.finished_at = place.finished_at
-      AND r.state IN ('failed', 'cancelled')
-    RETURNING r.* INTO old;
-    IF NOT FOUND THEN
-        open_state := coalesce((SELECT o.state FROM rota.open_runs o WHERE o.id = retry_run.run_id), place.state);
-        IF open_state IS NULL THEN
-            RAISE EXCEPTION 'there is no run %', retry_run.run_id USING ERRCODE = 'RO004';
-        END IF;
-        RAISE EXCEPTION 'run % is %', retry_run.run_id, open_state
-            USING ERRCODE = 'RO005', HINT = 'Only a run that failed or was cancelled can be retried.';
+    IF rota.retry_refused(retry_run.run_id, retry_run.payload, retry_run.delay, retry_run.reason, retry_run.actor) THEN
+        RETURN retry_run.run_id;
     END IF;
+    -- Again where it was retried, or ended again, between the look and the act.
+    LOOP
+        place := rota.find_run(retry_run.run_id);
+        IF place.state IS NULL THEN
+            RAISE EXCEPTION 'there is no run %', retry_run.run_id USING ERRCODE = 'RO004';
+        ELSIF place.is_open OR place.state NOT IN ('failed', 'cancelled') THEN
+            RAISE EXCEPTION 'run % is %', retry_run.run_id, place.state
+                USING ERRCODE = 'RO005', HINT = 'Only a run that failed or was cancelled can be retried.';
+        END IF;
+        DELETE FROM rota.ended_runs r
+        WHERE r.id = retry_run.run_id AND r.keep_class = place.keep_class AND r.finished_at = place.finished_at
+        RETURNING r.* INTO old;
+        EXIT WHEN FOUND;
+    END LOOP;
     SELECT j.max_attempts, j.payload_schema INTO extra, schema FROM rota.jobs j WHERE j.name = old.job;
     IF NOT FOUND THEN
         PERFORM rota.unknown_job(old.job);
@@ -95,6 +102,7 @@ BEGIN
     IF old.key IS NOT NULL THEN
         DELETE FROM rota.keys k WHERE k.tenant = old.tenant AND k.job = old.job AND k.key = old.key
             AND k.run_id = old.id;
+        DELETE FROM rota.key_releases r WHERE r.run_id = old.id;
         holder := rota.take_key(old.tenant, old.job, old.key, old.id);
         IF holder <> old.id THEN
             RAISE EXCEPTION 'run % cannot be retried: its key "%" is held by run %', old.id, old.key, holder
@@ -107,7 +115,10 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN
         keys := rota.limit_keys_of(old.job, old.queue, old.tenant, old.schedule,
-            coalesce(retry_run.payload, old.payload));
+            coalesce(retry_run.payload, old.payload, rota.large_payload(old.id)));
+    END IF;
+    IF retry_run.payload IS NOT NULL AND old.payload IS NULL THEN
+        DELETE FROM rota.large_payloads p WHERE p.run_id = old.id RETURNING p.payload INTO old.payload;
     END IF;
     -- The last attempt lived in the row that goes; it becomes a past one. What the last
     -- attempt had spent stays spent, and the allowance rises above it.
@@ -124,15 +135,20 @@ BEGIN
         is_capped)
     VALUES (old.id, nextval('rota.run_ids'), old.created_at, clock_timestamp(), at,
         CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, old.queue, old.job, old.tenant,
-        coalesce(retry_run.payload, old.payload), old.priority, old.attempt,
+        CASE WHEN pg_column_size(retry_run.payload) > 4000 THEN rota.put_large_payload(old.id, retry_run.payload)
+            ELSE coalesce(retry_run.payload, old.payload) END, old.priority, old.attempt,
         old.attempts_used, least(greatest(old.max_attempts, old.attempts_used + extra), 32767), NULL,
         old.timeout_seconds, old.key, old.key_seconds, old.backoff, old.tags, old.metadata, old.triggered_by,
         old.schedule, old.scheduled_for, old.schedule_id, old.error, old.error_group,
-        keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock THEN 'limit' END, capped);
+        keys, keys[1], rota.hold_of(at <= clock, keys), capped);
     PERFORM rota.write_audit(retry_run.actor, 'run.retried', 'run', old.id::text,
-        jsonb_build_object('state', old.state, 'payload', old.payload),
-        jsonb_build_object('state', CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, 'payload',
-            coalesce(retry_run.payload, old.payload)), retry_run.reason, old.tenant);
+        jsonb_build_object('state', old.state) || edit.before,
+        jsonb_build_object('state', CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END) || edit.after,
+        retry_run.reason, old.tenant)
+    -- The payload is in the run: only one that is replaced is written down, for as long as the run is kept.
+    FROM (SELECT CASE WHEN is_edited THEN jsonb_build_object('payload', old.payload) ELSE '{}' END AS before,
+                 CASE WHEN is_edited THEN jsonb_build_object('payload', retry_run.payload) ELSE '{}' END AS after
+          FROM (SELECT coalesce(retry_run.payload <> old.payload, false) AS is_edited) e) edit;
     IF at > clock THEN
         PERFORM rota.wake_later(at - clock);
     ELSIF keys IS NOT NULL THEN
@@ -143,7 +159,57 @@ BEGIN
     RETURN old.id;
 END $$;
 
--- Deletes attempts and lines of these runs, none of which was created before the instant.
+-- A waiting run whose payload workers have refused: with another payload, or the same, all may take it again. It has
+-- spent no attempt, so its allowance stays. Returns whether it was such a run.
+-- Called by: retry_run.
+-- Locks: rows.
+CREATE FUNCTION rota.retry_refused(of_run bigint, new_payload jsonb, delay interval, reason text, actor text)
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    clock timestamptz := rota.now();
+    at    timestamptz := clock + coalesce(delay, '0');
+    old   rota.open_runs;
+    keys  text[];
+    wrong text;
+    holder text;
+BEGIN
+    SELECT o.* INTO old FROM rota.open_runs o
+    WHERE o.id = of_run AND o.state = 'queued' AND o.refused_by IS NOT NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    wrong := CASE WHEN jsonb_typeof(new_payload) = 'object' THEN (SELECT rota.payload_problem(j.payload_schema,
+        new_payload) FROM rota.jobs j WHERE j.name = old.job) END;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'run %: the payload does not fit job "%": %', old.id, old.job, wrong
+            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema describes its arguments.';
+    END IF;
+    PERFORM rota.check_options(old.job, coalesce(new_payload, '{}'), s.payload_bytes, NULL, NULL, NULL, NULL, NULL,
+        NULL, delay => retry_refused.delay) FROM rota.settings s;
+    keys := (SELECT rota.limit_keys_of(old.job, old.queue, old.tenant, old.schedule,
+        coalesce(new_payload, old.payload, rota.large_payload(old.id)))
+        FROM rota.settings s WHERE s.has_limits);
+    DELETE FROM rota.refusals r WHERE r.run_id = old.id;
+    UPDATE rota.open_runs o
+    SET payload = coalesce(new_payload, o.payload),
+        validated_by = CASE WHEN new_payload IS NULL THEN o.validated_by END, refused_by = NULL,
+        state = CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, run_at = CASE WHEN at > clock THEN at
+            ELSE o.run_at END,
+        seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(), held_at = NULL, limit_keys = keys,
+        limit_key = keys[1], slots = NULL,
+        held_by = rota.hold_of(at <= clock, keys, o.suspicion)
+    WHERE o.id = old.id RETURNING o.held_by INTO holder;
+    PERFORM rota.release_slots(old.slots) WHERE old.slots IS NOT NULL;
+    PERFORM rota.write_audit(retry_refused.actor, 'run.retried', 'run', old.id::text,
+        jsonb_build_object('state', old.state, 'held_by', old.held_by),
+        jsonb_build_object('state', CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, 'is_payload_changed',
+            new_payload IS NOT NULL), retry_refused.reason, old.tenant);
+    PERFORM rota.wake_for(ARRAY[old.queue], ARRAY[holder], CASE WHEN at > clock THEN at - clock END);
+    RETURN true;
+END $$;
+
+-- Deletes attempts, lines and large payloads of these runs, and payloads that the audit has of them; none of the lines
+-- is from before the instant.
 -- Called by: delete_run, delete_tenant_part, prune_runs, prune_tenant, prune_traces.
 CREATE FUNCTION rota.delete_traces(ids bigint[], since timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off AS $$
@@ -151,37 +217,40 @@ DECLARE
     attempts bigint;
     lines    bigint;
 BEGIN
-    DELETE FROM rota.past_attempts p WHERE p.run_id = ANY (ids) AND p.finished_at >= since;
+    DELETE FROM rota.past_attempts p WHERE p.run_id = ANY (ids);
     GET DIAGNOSTICS attempts = ROW_COUNT;
+    DELETE FROM rota.large_payloads p WHERE p.run_id = ANY (ids);
     DELETE FROM rota.logs l WHERE l.run_id = ANY (ids) AND l.at >= since;
     GET DIAGNOSTICS lines = ROW_COUNT;
+    PERFORM rota.forget_values(ids);
     RETURN attempts + lines;
 END $$;
 
 -- Deletes an ended run with its attempts and lines. Its payload goes too: whoever deletes it wants it gone, so the
--- audit has no copy. Attempts and lines are looked for from the mark of its id on: a run that was created while the
--- clock was ahead has some that are older than it.
+-- audit keeps no copy either. Attempts and lines are looked for from the mark of its id on: a run that was created
+-- while the clock was ahead has some that are older than it.
 -- Called by: act_on_runs, sql/runs/delete.sql, users.
 CREATE FUNCTION rota.delete_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    place record := rota.find_ended(delete_run.run_id);
+    place record;
     old   rota.ended_runs;
-    open_state text;
 BEGIN
-    PERFORM rota.settle_expired(delete_run.run_id); place := rota.find_ended(delete_run.run_id);
-    DELETE FROM rota.ended_runs r
-    WHERE r.id = delete_run.run_id AND r.keep_class = place.keep_class AND r.finished_at = place.finished_at
-    RETURNING r.* INTO old;
-    IF NOT FOUND THEN
-        SELECT o.state INTO open_state FROM rota.open_runs o WHERE o.id = delete_run.run_id;
-        IF open_state IS NULL THEN
+    PERFORM rota.settle_expired(delete_run.run_id);
+    LOOP
+        place := rota.find_run(delete_run.run_id);
+        IF place.state IS NULL THEN
             RAISE EXCEPTION 'there is no run %', delete_run.run_id USING ERRCODE = 'RO004';
+        ELSIF place.is_open THEN
+            RAISE EXCEPTION 'run % is %', delete_run.run_id, place.state
+                USING ERRCODE = 'RO005', HINT = 'Only a run that has ended can be deleted: cancel it first.';
         END IF;
-        RAISE EXCEPTION 'run % is %', delete_run.run_id, open_state
-            USING ERRCODE = 'RO005', HINT = 'Only a run that has ended can be deleted: cancel it first.';
-    END IF;
+        DELETE FROM rota.ended_runs r
+        WHERE r.id = delete_run.run_id AND r.keep_class = place.keep_class AND r.finished_at = place.finished_at
+        RETURNING r.* INTO old;
+        EXIT WHEN FOUND;
+    END LOOP;
     PERFORM rota.delete_traces(ARRAY[old.id], least(old.created_at, rota.created_after(old.id)));
     PERFORM rota.write_audit(delete_run.actor, 'run.deleted', 'run', old.id::text,
         jsonb_build_object('job', old.job, 'state', old.state, 'finished_at', old.finished_at), NULL, delete_run.reason,
@@ -307,8 +376,8 @@ BEGIN
     RETURNING id INTO made;
     PERFORM rota.write_audit(who, 'bulk.started', 'bulk', made::text, NULL, jsonb_strip_nulls(jsonb_build_object(
         'verb', start_bulk_action.verb, 'filter', start_bulk_action.filter, 'most', start_bulk_action.most, 'rate',
-        start_bulk_action.rate)), start_bulk_action.reason);
-    PERFORM pg_notify('rota', 'bulk');
+        start_bulk_action.rate)), start_bulk_action.reason, coalesce(start_bulk_action.filter ->> 'tenant', ''));
+    PERFORM rota.call_workers('bulk');
     RETURN made;
 END $$;
 
@@ -333,7 +402,8 @@ BEGIN
     WHERE b.id = action_id RETURNING b.* INTO new;
     IF is_over THEN
         PERFORM rota.write_audit(new.actor, 'bulk.finished', 'bulk', action_id::text, NULL, jsonb_build_object(
-            'verb', new.verb, 'done', new.done, 'skipped', new.skipped, 'failed', new.failed), new.reason);
+            'verb', new.verb, 'done', new.done, 'skipped', new.skipped, 'failed', new.failed), new.reason,
+            coalesce(new.filter ->> 'tenant', ''));
     END IF;
 END $$;
 
@@ -360,8 +430,8 @@ BEGIN
     WHERE b.id = action_id;
     PERFORM rota.write_audit(actor, 'bulk.' || word, 'bulk', action_id::text, jsonb_build_object('state', old.state),
         jsonb_build_object('state', wanted, 'verb', old.verb, 'done', old.done, 'skipped', old.skipped, 'failed',
-            old.failed), reason);
-    PERFORM pg_notify('rota', 'bulk');
+            old.failed), reason, coalesce(old.filter ->> 'tenant', ''));
+    PERFORM rota.call_workers('bulk');
     RETURN true;
 END $$;
 
@@ -399,8 +469,8 @@ BEGIN
         next_at = clock_timestamp() WHERE b.id = action_id;
     PERFORM rota.write_audit(throttle_bulk_action.actor, 'bulk.throttled', 'bulk', action_id::text,
         jsonb_build_object('rate', old.rate), jsonb_build_object('rate', throttle_bulk_action.rate),
-        throttle_bulk_action.reason);
-    PERFORM pg_notify('rota', 'bulk');
+        throttle_bulk_action.reason, coalesce(old.filter ->> 'tenant', ''));
+    PERFORM rota.call_workers('bulk');
 END $$;
 
 -- Ends a bulk action between two of its batches; what is done stays done.

@@ -11,13 +11,38 @@ CREATE TABLE rota.calendars (
     version     bigint NOT NULL DEFAULT 1
 );
 COMMENT ON TABLE rota.calendars IS 'Holidays, weekends and closed windows, shared by schedules.';
-CREATE TRIGGER calendars_version BEFORE UPDATE ON rota.calendars FOR EACH ROW
-    EXECUTE FUNCTION rota.raise_version('{version,updated_at}');
 
--- The zone of a calendar is checked as that of a schedule (29_values). What else is wrong with a definition, the tick
--- says.
-CREATE TRIGGER calendars_audit AFTER INSERT OR UPDATE OR DELETE ON rota.calendars FOR EACH ROW
-    EXECUTE FUNCTION rota.audit_row('calendar', 'created', 'updated', 'deleted', '{version,updated_at}');
+-- Trigger: the zone of a calendar is one; what else is wrong with a definition, the tick says. Then its version.
+CREATE FUNCTION rota.before_calendar() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF jsonb_typeof(NEW.definition -> 'timezone') = 'string'
+        AND (TG_OP = 'INSERT' OR NEW.definition -> 'timezone' IS DISTINCT FROM OLD.definition -> 'timezone') THEN
+        PERFORM rota.check_zone('calendar', NEW.name, NEW.definition ->> 'timezone');
+    END IF;
+    IF TG_OP = 'UPDATE' THEN
+        NEW.version := rota.next_version(OLD.version, to_jsonb(OLD), to_jsonb(NEW), '{version,updated_at}');
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER calendars_before BEFORE INSERT OR UPDATE ON rota.calendars FOR EACH ROW
+    EXECUTE FUNCTION rota.before_calendar();
+
+-- Trigger: writes the audit; a calendar that can be read again brings back the schedules that it parked. Whatever they
+-- missed meanwhile, their catch-up decides.
+CREATE FUNCTION rota.after_calendar() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    PERFORM rota.audit_row('calendar', '{created,updated,deleted}', to_jsonb(OLD), to_jsonb(NEW),
+        '{version,updated_at}');
+    IF TG_OP = 'INSERT' OR (TG_OP = 'UPDATE' AND NEW.definition <> OLD.definition) THEN
+        UPDATE rota.schedule_state t SET parked_at = NULL, error = NULL, parked_times = 0, retry_at = NULL,
+            tick_version = t.tick_version + 1
+        FROM rota.schedules s WHERE s.calendar = NEW.name AND t.schedule_id = s.id AND t.parked_at IS NOT NULL;
+        PERFORM rota.call_workers('schedules') WHERE FOUND;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER calendars_after AFTER INSERT OR UPDATE OR DELETE ON rota.calendars FOR EACH ROW
+    EXECUTE FUNCTION rota.after_calendar();
 
 -- Cron lines with a name, offered where somebody makes a schedule.
 CREATE TABLE rota.schedule_templates (
@@ -26,8 +51,6 @@ CREATE TABLE rota.schedule_templates (
     description text NOT NULL DEFAULT '',
     version     bigint NOT NULL DEFAULT 1
 );
-CREATE TRIGGER schedule_templates_version BEFORE UPDATE ON rota.schedule_templates FOR EACH ROW
-    EXECUTE FUNCTION rota.raise_version('{version}');
 
 INSERT INTO rota.schedule_templates (name, cron, description) VALUES
     ('Every 5 minutes', '*/5 * * * *', 'Every five minutes'),
@@ -44,31 +67,40 @@ INSERT INTO rota.schedule_templates (name, cron, description) VALUES
     ('Monthly last day 6 PM', '0 18 L * *', 'The last day of every month at 6 PM'),
     ('Quarterly', '0 0 1 1,4,7,10 *', 'The first day of every quarter at midnight'),
     ('Yearly', '0 0 1 1 *', 'The first of January at midnight');
--- After the rows that every installation has.
-CREATE TRIGGER schedule_templates_audit AFTER INSERT OR UPDATE OR DELETE ON rota.schedule_templates FOR EACH ROW
-    EXECUTE FUNCTION rota.audit_row('template', 'added', 'updated', 'removed', '{version}');
 
 -- Whether a cron expression has as many fields as it must; a macro (@daily) has none. Python reads what they say.
--- Called by: check_schedule_words, check_template.
+-- Called by: before_template, check_schedule_words.
 CREATE FUNCTION rota.has_cron_fields(cron text, fields integer[]) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT cron ~ '^\s*@' OR array_length(regexp_split_to_array(btrim(cron), '\s+'), 1) = ANY (fields)
 $$;
 
 -- Trigger: refuses a template whose cron expression can be none.
-CREATE FUNCTION rota.check_template() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.before_template() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF NOT rota.has_cron_fields(NEW.cron, '{5,6}') THEN
         RAISE EXCEPTION 'template "%": cron "%" does not have 5 or 6 fields', NEW.name, NEW.cron
             USING ERRCODE = 'RO002', HINT = 'Six fields begin with the seconds.';
     END IF;
+    IF TG_OP = 'UPDATE' THEN
+        NEW.version := rota.next_version(OLD.version, to_jsonb(OLD), to_jsonb(NEW), '{version}');
+    END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER schedule_templates_check BEFORE INSERT OR UPDATE OF cron ON rota.schedule_templates FOR EACH ROW
-    EXECUTE FUNCTION rota.check_template();
+CREATE TRIGGER schedule_templates_before BEFORE INSERT OR UPDATE ON rota.schedule_templates FOR EACH ROW
+    EXECUTE FUNCTION rota.before_template();
 
--- One row for each schedule: what it runs, when, and how far it has come. People edit it, the tick moves it on;
--- `tick_version` tells the tick that a row has changed since it was read, `version` tells people that somebody has
--- edited it since.
+-- Trigger: writes the audit. It comes after the rows that every installation has.
+CREATE FUNCTION rota.after_template() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    PERFORM rota.audit_row('template', '{added,updated,removed}', to_jsonb(OLD), to_jsonb(NEW), '{version}');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER schedule_templates_after AFTER INSERT OR UPDATE OR DELETE ON rota.schedule_templates FOR EACH ROW
+    EXECUTE FUNCTION rota.after_template();
+
+-- One row for each schedule: what people and code say of it. Where it stands is in schedule_state: no tick and no end
+-- of a run writes here, but for what Rota does as an operator would (a pause after failures, the end of a pause, a set
+-- time that has come).
 CREATE TABLE rota.schedules (
     id                   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant               text COLLATE "C" NOT NULL DEFAULT '',
@@ -123,67 +155,73 @@ CREATE TABLE rota.schedules (
     created_at           timestamptz NOT NULL DEFAULT rota.now(),
     updated_at           timestamptz NOT NULL DEFAULT rota.now(),
     updated_by           text,
-    -- Where it stands: written by the tick and by the ends of its runs.
-    tick_version         bigint NOT NULL DEFAULT 1,
-    anchor_at            timestamptz,
-    cursor_at            timestamptz,                 -- everything up to here is decided
-    next_run_at          timestamptz,                 -- NULL: the next tick computes it
-    -- Stretches that end before now and are decided already, each with the timing it had:
-    -- [{timing, until, decision, reason}], oldest first.
-    segments             jsonb NOT NULL DEFAULT '[]',
-    moved_to             timestamptz,                 -- an instant that an operator set for the next time
-    finished_at          timestamptz,
-    parked_at            timestamptz,
-    error                text,
-    run_count            bigint NOT NULL DEFAULT 0,
-    failures_in_a_row    integer NOT NULL DEFAULT 0,
-    last_enqueued_at     timestamptz,
-    last_run_at          timestamptz,
-    last_run_success     boolean,
-    last_success_at      timestamptz,
-    last_success_for     timestamptz,
-    is_ticking           boolean NOT NULL GENERATED ALWAYS AS (is_enabled AND finished_at IS NULL AND parked_at IS NULL
-                                                               AND (paused_at IS NULL
-                                                                   OR paused_until IS NOT NULL)) STORED,
+    anchor_at            timestamptz,                 -- from where an interval counts
     origin               text CHECK (origin IN ('definition', 'code')),
     code                 jsonb CHECK (jsonb_typeof(code) = 'object'),
     edited               jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(edited) = 'object'),
     version              bigint NOT NULL DEFAULT 1,
-    parked_times         integer NOT NULL DEFAULT 0,  -- in a row
-    retry_at             timestamptz,                 -- when a parked one is tried again
-    -- When a tick has something to do: at the end of the pause, at once, or at the next time.
-    due_at               timestamptz GENERATED ALWAYS AS (
-        CASE WHEN paused_at IS NOT NULL THEN paused_until
-             WHEN segments <> '[]' OR next_run_at IS NULL THEN '1000-01-01 00:00Z'
-             ELSE next_run_at END) STORED,
     -- Schedules that are due at one instant are spread over a few seconds, unless they say burst_allowed. The start of
     -- the run moves (run_at), the nominal time does not.
     burst_allowed        boolean NOT NULL DEFAULT false,
     -- Whose code says it at its start (app.schedule), so that a line that was removed is seen; NULL: nobody's, or said
     -- at run time.
     application          text COLLATE "C",
+    -- The next time, if somebody has set it, until it comes; NULL: the timing says. schedule_state has the next time in
+    -- any case.
+    next_run_at          timestamptz,
+    moved_xid            xid8,                        -- which transaction set it
     CONSTRAINT schedules_name UNIQUE (tenant, name),
     CONSTRAINT schedules_timing CHECK (num_nonnulls(cron, interval_seconds, run_at, init) = 1),
     CONSTRAINT schedules_pause CHECK (paused_at IS NOT NULL OR (paused_until IS NULL AND pause_reason IS NULL)),
     CONSTRAINT schedules_bounds CHECK (end_at > start_at),
     CONSTRAINT schedules_every_from CHECK (every_from = 'start' OR interval_seconds IS NOT NULL)
-) WITH (fillfactor = 70);
+);
 CREATE INDEX schedules_job ON rota.schedules (job);
-CREATE INDEX schedules_finished ON rota.schedules (finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX schedules_parked ON rota.schedules (retry_at) WHERE parked_at IS NOT NULL;
-CREATE INDEX schedules_due ON rota.schedules (due_at, id) WHERE is_ticking AND init IS NULL;
 CREATE INDEX schedules_stopped ON rota.schedules (paused_at) WHERE paused_by = 'rota' AND paused_at IS NOT NULL;
-CREATE TRIGGER schedules_edits BEFORE UPDATE OF description, tags, metadata, cron, interval_seconds, run_at, init,
-    has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar,
-    on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs,
-    pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts, timeout_seconds, run_tags,
-    run_metadata, is_enabled, delete_when_finished ON rota.schedules FOR EACH ROW WHEN ((old.code IS NOT NULL))
-    EXECUTE FUNCTION rota.note_edits();
-CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH ROW WHEN (OLD.is_system)
-    EXECUTE FUNCTION rota.keep_system();
+
+-- Where each schedule stands: how far it has come, and how its runs have ended. Written by ticks, by the ends of runs,
+-- and by the trigger of edits (follow_edit), never by people. Narrow: every tick and every end writes it.
+CREATE TABLE rota.schedule_state (
+    schedule_id       bigint PRIMARY KEY,
+    tick_version      bigint NOT NULL DEFAULT 1,    -- grows with all that a tick must not overwrite
+    cursor_at         timestamptz NOT NULL,         -- everything up to here is decided
+    next_run_at       timestamptz,                  -- NULL: the next tick computes it; infinity: after the end of a run
+    moved_to          timestamptz,                  -- the next time, because somebody has set it
+    -- Stretches that end before now and are decided already, each with the timing it had:
+    -- [{timing, until, decision, reason}], oldest first.
+    segments          jsonb NOT NULL DEFAULT '[]',
+    -- What the choice of due schedules needs of the definition: whether it is disabled, paused or run by starts; the
+    -- end of the pause; whether it is spread with those that are due at the same instant.
+    is_stopped        boolean NOT NULL,
+    stopped_until     timestamptz,
+    is_spread         boolean NOT NULL,
+    finished_at       timestamptz,
+    parked_at         timestamptz,
+    error             text,
+    parked_times      integer NOT NULL DEFAULT 0,   -- in a row
+    retry_at          timestamptz,                  -- when a parked one is tried again
+    run_count         bigint NOT NULL DEFAULT 0,
+    failures_in_a_row integer NOT NULL DEFAULT 0,
+    last_enqueued_at  timestamptz,
+    last_run_at       timestamptz,
+    last_run_success  boolean,
+    last_success_at   timestamptz,
+    last_success_for  timestamptz,
+    -- When a tick has something to do: at the end of the pause, at once, or at the next time; NULL: never.
+    due_at            timestamptz GENERATED ALWAYS AS (
+        CASE WHEN finished_at IS NOT NULL OR parked_at IS NOT NULL THEN NULL
+             WHEN is_stopped THEN stopped_until
+             WHEN segments <> '[]' OR next_run_at IS NULL THEN '1000-01-01 00:00Z'
+             ELSE nullif(next_run_at, 'infinity') END) STORED
+) WITH (fillfactor = 70);
+CREATE INDEX schedule_state_due ON rota.schedule_state (due_at, schedule_id) WHERE due_at IS NOT NULL;
+CREATE INDEX schedule_state_finished ON rota.schedule_state (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX schedule_state_parked ON rota.schedule_state (retry_at) WHERE parked_at IS NOT NULL;
+COMMENT ON TABLE rota.schedule_state IS 'How far each schedule has come, and how its runs have ended.';
 
 -- Refuses a schedule (RO002), in words that name it.
--- Called by: check_requires, check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule.
+-- Called by: before_schedule, check_next_run, check_requirements, check_requires, check_schedule_words, pause_schedule,
+-- reschedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -194,7 +232,7 @@ BEGIN
 END $$;
 
 -- Everything of a schedule that says when: what a stretch of the past was decided by.
--- Called by: check_schedule.
+-- Called by: before_schedule, follow_edit.
 CREATE FUNCTION rota.timing_of(s rota.schedules) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object(
         'cron', s.cron, 'interval_seconds', s.interval_seconds, 'run_at', s.run_at, 'has_seconds', s.has_seconds,
@@ -203,7 +241,7 @@ CREATE FUNCTION rota.timing_of(s rota.schedules) RETURNS jsonb LANGUAGE sql STAB
 $$;
 
 -- Checks what SQL can check; the tick parks the rest with its error.
--- Called by: check_schedule.
+-- Called by: before_schedule.
 CREATE FUNCTION rota.check_schedule_words(s rota.schedules) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     fields constant integer := CASE WHEN s.has_seconds THEN 6 ELSE 5 END;
@@ -220,13 +258,12 @@ BEGIN
     END IF;
 END $$;
 
--- Checks what a schedule requires: names of schedules or jobs that exist, each with a period or not. Those that code
--- declares together may require each other; the process that declares them checks that.
--- Called by: check_schedule.
+-- Checks the shape of what a schedule requires: names, each with a period or not. What they mean is looked at when the
+-- transaction ends (requirement_fault), so that schedules that require one another can come in any order.
+-- Called by: before_schedule.
 CREATE FUNCTION rota.check_requires(s rota.schedules) RETURNS void LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
-    is_code boolean := s.origin IS NOT NULL OR coalesce(current_setting('rota' || '.syncing', true), '') = 'on';
-    one     jsonb;
+    one jsonb;
 BEGIN
     FOR one IN SELECT e FROM jsonb_array_elements(s.requires) e LOOP
         IF (CASE WHEN jsonb_typeof(one) <> 'object' THEN true
@@ -235,103 +272,280 @@ BEGIN
                  ELSE jsonb_typeof(one -> 'within_seconds') <> 'null' END) THEN
             PERFORM rota.bad_schedule(s.name, format('requires cannot contain %s', left(one::text, 100)),
                 'Write for example [{"name": "import", "within_seconds": 3600}].');
-        ELSIF NOT is_code AND NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = one ->> 'name')
-            AND NOT EXISTS (SELECT FROM rota.schedules o WHERE o.tenant = s.tenant AND o.name = one ->> 'name') THEN
-            PERFORM rota.bad_schedule(s.name, format('requires "%s": no schedule or job has that name',
-                one ->> 'name'));
         END IF;
     END LOOP;
 END $$;
 
--- Trigger: checks a schedule and works out what an edit means for its times. Cron cannot be computed here:
--- next_run_at becomes NULL, and the tick, or the Python that edits, fills it in.
-CREATE FUNCTION rota.check_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- What is wrong with what a schedule requires, in words; NULL: nothing. It is known, and does not wait for the schedule
+-- itself; a job stands for all of its schedules. Each schedule on the way is looked at once.
+-- Called by: check_requirements, sql/schedules/requirements.sql.
+CREATE FUNCTION rota.requirement_fault(s rota.schedules, is_code boolean DEFAULT false) RETURNS text
+LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
-    clock    timestamptz := rota.now();
-    told     text;
-    is_timed boolean;       -- another timing
+    seen    bigint[] := ARRAY[s.id];
+    names   text[] := ARRAY[s.name];
+    befores integer[] := '{0}';         -- from which of them each was reached
+    at      integer := 1;
+    way     text;
+    next    record;
+    unknown text;
 BEGIN
-    -- The tick counts tick_version up itself: what it writes is no edit.
-    IF TG_OP = 'UPDATE' AND NEW.tick_version <> OLD.tick_version THEN
-        RETURN NEW;
+    -- A path takes what is no array for its only element, and what somebody wrote by hand may have no name.
+    SELECT r ->> 'name' INTO unknown FROM jsonb_path_query(s.requires, '$[*]') r
+    WHERE NOT is_code AND NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = r ->> 'name')
+      AND NOT EXISTS (SELECT FROM rota.schedules o WHERE o.tenant = s.tenant AND o.name = r ->> 'name') LIMIT 1;
+    IF FOUND THEN
+        RETURN format('requires "%s": no schedule or job has that name', unknown);
     END IF;
-    -- Only what is new: the end of a run may pause a schedule whose calendar is gone, and must not fail.
-    IF TG_OP = 'INSERT' OR (NEW.job, NEW.calendar, NEW.timezone, NEW.cron, NEW.has_seconds)
-       IS DISTINCT FROM (OLD.job, OLD.calendar, OLD.timezone, OLD.cron, OLD.has_seconds) THEN
+    WHILE at <= cardinality(seen) LOOP
+        FOR next IN
+            SELECT DISTINCT o.id, o.name FROM rota.schedules x CROSS JOIN LATERAL jsonb_path_query(x.requires, '$[*]') r
+            JOIN rota.schedules o ON o.tenant = x.tenant AND (o.name = r ->> 'name' OR (o.job = r ->> 'name'
+                AND NOT EXISTS (SELECT FROM rota.schedules e WHERE e.tenant = x.tenant AND e.name = r ->> 'name')))
+            WHERE x.id = seen[at] AND o.requires <> '[]'
+        LOOP
+            IF next.id = s.id THEN
+                way := next.name;
+                WHILE at > 0 LOOP
+                    way := names[at] || ' → ' || way;
+                    at := befores[at];
+                END LOOP;
+                RETURN format('the requirements of schedules form a cycle: %s', way);
+            ELSIF next.id <> ALL (seen) THEN
+                seen := seen || next.id;
+                names := names || next.name;
+                befores := befores || at;
+            END IF;
+        END LOOP;
+        at := at + 1;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+-- Trigger at the end of a transaction: refuses requirements that nobody can meet. One transaction at a time looks, and
+-- sees what the others have committed: two cannot make a cycle of two halves. What code declares may name what it
+-- declares later.
+-- Locks: "requirements".
+CREATE FUNCTION rota.check_requirements() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    s     rota.schedules;
+    fault text;
+BEGIN
+    PERFORM rota.take_lock('requirements');
+    -- Written too: one that reads an older snapshot fails here, and is repeated.
+    UPDATE rota.locks l SET name = l.name WHERE l.name = 'requirements';
+    SELECT * INTO s FROM rota.schedules o WHERE o.id = NEW.id;
+    fault := rota.requirement_fault(s, s.origin IS NOT NULL AND NOT s.edited ? 'requires');
+    IF fault IS NOT NULL THEN
+        PERFORM rota.bad_schedule(s.name, fault);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER schedules_requires AFTER INSERT OR UPDATE OF requires, name, tenant, job ON rota.schedules
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.requires <> '[]')
+    EXECUTE FUNCTION rota.check_requirements();
+
+-- Whether the definition stops a schedule, and until when; NULL: not by itself.
+-- Called by: follow_edit, start_schedule.
+CREATE FUNCTION rota.stop_of(s rota.schedules, OUT is_stopped boolean, OUT until timestamptz)
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT NOT s.is_enabled OR s.init IS NOT NULL OR s.paused_at IS NOT NULL,
+           CASE WHEN s.is_enabled AND s.init IS NULL THEN s.paused_until END
+$$;
+
+-- Whether a schedule is spread with others that are due at the same instant: unless it says otherwise, spreads itself
+-- (jitter), or enqueues nothing (shadow).
+-- Called by: follow_edit, start_schedule.
+CREATE FUNCTION rota.is_spread(s rota.schedules) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT NOT s.burst_allowed AND s.jitter_seconds = 0 AND NOT s.is_shadow
+$$;
+
+-- The end of all stretches of a schedule that are decided: nothing up to this instant will run.
+-- Called by: follow_edit, start_schedule.
+CREATE FUNCTION rota.decided_until(st rota.schedule_state) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT greatest(st.cursor_at, (st.segments -> -1 ->> 'until')::timestamptz,
+                    CASE WHEN st.stopped_until <= rota.now() THEN st.stopped_until END)
+$$;
+
+-- Refuses an instant that cannot be the next time of a schedule, as somebody sets it.
+-- Called by: before_schedule.
+CREATE FUNCTION rota.check_next_run(s rota.schedules) RETURNS void LANGUAGE plpgsql STABLE SET jit = off AS $$
+BEGIN
+    IF s.init IS NOT NULL THEN
+        PERFORM rota.bad_schedule(s.name, 'an init schedule has no next time');
+    ELSIF NOT rota.is_instant(s.next_run_at) THEN
+        PERFORM rota.bad_schedule(s.name, format('its next time must be finite, not %s', s.next_run_at),
+            'To stop it, use rota.pause_schedule or rota.disable_schedule; next_run_at = NULL recomputes its next '
+            'time.');
+    ELSIF s.next_run_at < rota.now() - interval '1 minute' THEN
+        PERFORM rota.bad_schedule(s.name, format('its next time must be in the future, not %s', s.next_run_at),
+            'next_run_at = NULL recomputes it; rota.trigger_schedule runs it now.');
+    END IF;
+END $$;
+
+-- Trigger: all that happens before a schedule is written, in this order. Checks what is new, then notes who edited it.
+-- NULL leaves out what code declares and cannot have.
+CREATE FUNCTION rota.before_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    is_new   constant boolean := TG_OP = 'INSERT';
+    clock    constant timestamptz := rota.now();
+    stops    constant text[] := '{paused_at,paused_by,pause_reason,paused_until,next_run_at}';
+    is_timed boolean;
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        PERFORM rota.keep_system('schedule', OLD.name, OLD.is_system);
+        RETURN OLD;
+    END IF;
+    IF NEW.tenant <> '' AND (is_new OR NEW.tenant <> OLD.tenant) THEN
+        PERFORM rota.check_tenant(NEW.tenant);
+    END IF;
+    IF is_new OR NEW.timezone <> OLD.timezone THEN
+        PERFORM rota.check_zone('schedule', NEW.name, NEW.timezone);
+    END IF;
+    IF is_new OR (NEW.job, NEW.payload) IS DISTINCT FROM (OLD.job, OLD.payload) THEN
+        PERFORM rota.check_cleanup(NEW);
+    END IF;
+    -- Only what is new: Rota may pause a schedule whose calendar is gone.
+    IF is_new OR (NEW.job, NEW.calendar, NEW.cron, NEW.has_seconds)
+       IS DISTINCT FROM (OLD.job, OLD.calendar, OLD.cron, OLD.has_seconds) THEN
         PERFORM rota.check_schedule_words(NEW);
     END IF;
-    IF jsonb_typeof(NEW.requires) = 'array' AND (TG_OP = 'INSERT' OR NEW.requires IS DISTINCT FROM OLD.requires) THEN
+    IF jsonb_typeof(NEW.requires) = 'array' AND (is_new OR NEW.requires <> OLD.requires) THEN
         PERFORM rota.check_requires(NEW);
     END IF;
-
-    IF TG_OP = 'INSERT' THEN
-        -- It owes nothing from before it was made. A start a moment ago still counts.
-        NEW.anchor_at := coalesce(NEW.anchor_at, NEW.start_at, clock);
-        NEW.cursor_at := coalesce(NEW.cursor_at, least(clock, CASE
-            WHEN coalesce(NEW.start_at, NEW.run_at) > clock - make_interval(secs => NEW.grace_seconds)
-            THEN coalesce(NEW.start_at, NEW.run_at) - interval '1 microsecond' ELSE clock END));
-        IF NEW.next_run_at IS NOT NULL THEN
-            NEW := rota.move_schedule(NEW, NEW.next_run_at);
-        END IF;
-        RETURN NEW;
+    IF (is_new OR NEW.job <> OLD.job) AND NOT rota.may_be_scheduled(NEW.name, NEW.job) THEN
+        RETURN NULL;
     END IF;
-
-    told := CASE WHEN NOT OLD.is_enabled THEN 'disabled' WHEN OLD.paused_at IS NOT NULL THEN 'paused' END;
-    NEW.tick_version := OLD.tick_version + 1;
-    NEW.updated_at := clock;
-    NEW.updated_by := coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user);
-    IF NEW.interval_seconds IS DISTINCT FROM OLD.interval_seconds OR NEW.start_at IS DISTINCT FROM OLD.start_at THEN
-        NEW.anchor_at := coalesce(NEW.start_at, clock);
-    END IF;
-    is_timed := rota.timing_of(OLD) <> rota.timing_of(NEW) OR NEW.init IS DISTINCT FROM OLD.init;
-    IF is_timed OR (NOT OLD.is_enabled AND NEW.is_enabled) OR (OLD.paused_at IS NOT NULL AND NEW.paused_at IS NULL) THEN
-        IF OLD.init IS NULL AND OLD.finished_at IS NULL AND clock > OLD.cursor_at THEN
-            NEW.segments := OLD.segments || jsonb_build_object('timing', rota.timing_of(OLD), 'until', clock,
-                'decision', CASE WHEN told IS NULL THEN 'superseded' ELSE 'skipped' END, 'reason',
-                coalesce(told, 'edited'));
-        ELSE
-            NEW.cursor_at := greatest(OLD.cursor_at, clock);
-        END IF;
-    END IF;
-    -- Any edit revives; if there is nothing left to do, the tick finishes it again. It owes nothing meanwhile.
-    IF OLD.finished_at IS NOT NULL THEN
-        NEW.finished_at := NULL;
-        NEW.cursor_at := greatest(OLD.cursor_at, clock);
-    END IF;
-    IF OLD.paused_at IS NOT NULL AND NEW.paused_at IS NULL THEN
-        NEW.failures_in_a_row := 0;
-    END IF;
-    NEW.parked_at := NULL;
-    NEW.error := NULL;
-    NEW.parked_times := 0;
-    NEW.retry_at := NULL;
-    IF NEW.next_run_at IS DISTINCT FROM OLD.next_run_at AND NEW.next_run_at IS NOT NULL THEN
-        NEW := rota.move_schedule(NEW, NEW.next_run_at);
-    ELSE
-        -- An edit of the timing also decides the next time; other edits keep a time that an operator set.
-        NEW.moved_to := CASE WHEN NOT is_timed THEN NEW.moved_to END;
-        NEW.next_run_at := NEW.moved_to;
-    END IF;
-    RETURN NEW;
-END $$;
-CREATE TRIGGER schedules_check BEFORE INSERT OR UPDATE OF name, tenant, job, cron, interval_seconds, run_at, init,
-    has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar,
-    on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs,
-    pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts, timeout_seconds, run_tags,
-    run_metadata, is_enabled, paused_at, paused_until, pause_reason ON rota.schedules FOR EACH ROW
-    EXECUTE FUNCTION rota.check_schedule();
-
--- Trigger: schedules have the same least timeout as jobs and runs.
-CREATE FUNCTION rota.check_schedule_timeout() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-BEGIN
-    IF TG_OP = 'INSERT' OR NEW.timeout_seconds IS DISTINCT FROM OLD.timeout_seconds THEN
+    IF NEW.timeout_seconds < real '0.001' AND (is_new OR NEW.timeout_seconds IS DISTINCT FROM OLD.timeout_seconds) THEN
         PERFORM rota.bad_schedule(NEW.name, format('timeout_seconds %s is less than 0.001 (a millisecond)',
             NEW.timeout_seconds));
     END IF;
+    IF NOT rota.is_syncing() AND (CASE WHEN is_new THEN NEW.code IS NULL
+        ELSE (NEW.job, NEW.payload) IS DISTINCT FROM (OLD.job, OLD.payload) END) THEN
+        PERFORM rota.check_schedule_payload(NEW);
+    END IF;
+
+    IF is_new THEN
+        NEW.anchor_at := coalesce(NEW.anchor_at, NEW.start_at, clock);
+        NEW.moved_xid := CASE WHEN NEW.next_run_at IS NOT NULL THEN pg_current_xact_id() END;
+    ELSE
+        IF NEW.interval_seconds IS DISTINCT FROM OLD.interval_seconds OR NEW.start_at IS DISTINCT FROM OLD.start_at THEN
+            NEW.anchor_at := coalesce(NEW.start_at, clock);
+        END IF;
+        is_timed := rota.timing_of(OLD) <> rota.timing_of(NEW) OR NEW.init IS DISTINCT FROM OLD.init;
+        IF NEW.next_run_at IS DISTINCT FROM OLD.next_run_at THEN
+            NEW.moved_xid := CASE WHEN NEW.next_run_at IS NOT NULL THEN pg_current_xact_id() END;
+        ELSIF is_timed AND NEW.moved_xid IS DISTINCT FROM pg_current_xact_id() THEN
+            -- An edit of the timing decides the next time too, unless the same transaction has set one; other edits
+            -- keep one that somebody has set. Clocks go back, numbers of transactions do not.
+            NEW.next_run_at := NULL;
+            NEW.moved_xid := NULL;
+        END IF;
+        NEW.edited := rota.note_edits(to_jsonb(OLD), to_jsonb(NEW), NEW.code, NEW.edited);
+        NEW.version := OLD.version;
+        -- What Rota does by itself, it does to the pause and to a set time that has come: nobody has edited it.
+        IF rota.said_of(OLD) <> rota.said_of(NEW) AND NOT (
+            rota.who() = 'rota' AND rota.said_of(OLD) - stops = rota.said_of(NEW) - stops) THEN
+            NEW.version := OLD.version + 1;
+            NEW.updated_at := clock;
+            NEW.updated_by := rota.who();
+        END IF;
+    END IF;
+    IF NEW.next_run_at IS NOT NULL AND (is_new OR NEW.next_run_at IS DISTINCT FROM OLD.next_run_at) THEN
+        PERFORM rota.check_next_run(NEW);
+    END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER schedules_least_timeout BEFORE INSERT OR UPDATE OF timeout_seconds ON rota.schedules
-FOR EACH ROW WHEN (NEW.timeout_seconds < real '0.001') EXECUTE FUNCTION rota.check_schedule_timeout();
+CREATE TRIGGER schedules_before BEFORE INSERT OR UPDATE OR DELETE ON rota.schedules FOR EACH ROW
+    EXECUTE FUNCTION rota.before_schedule();
+
+-- What a definition says, without who said it and when: other than that is no edit.
+-- Called by: after_schedule, before_schedule, follow_edit.
+CREATE FUNCTION rota.said_of(s rota.schedules) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT to_jsonb(s) - '{version,created_at,updated_at,updated_by,moved_xid,origin,code,edited,application}'::text[]
+$$;
+
+-- A new schedule begins: it owes nothing from before it was made. A start a moment ago still counts.
+-- Called by: after_schedule.
+CREATE FUNCTION rota.start_schedule(s rota.schedules) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    clock constant timestamptz := rota.now();
+    first constant timestamptz := coalesce(s.start_at, s.run_at);
+    st    rota.schedule_state;
+BEGIN
+    SELECT * INTO st.is_stopped, st.stopped_until FROM rota.stop_of(s);
+    st.cursor_at := least(clock, CASE WHEN first > clock - make_interval(secs => s.grace_seconds)
+        THEN first - interval '1 microsecond' ELSE clock END);
+    st.moved_to := greatest(s.next_run_at, CASE WHEN s.next_run_at IS NOT NULL
+        THEN rota.decided_until(st) + interval '1 microsecond' END);
+    INSERT INTO rota.schedule_state (schedule_id, cursor_at, next_run_at, moved_to, is_stopped, stopped_until,
+        is_spread)
+    VALUES (s.id, st.cursor_at, st.moved_to, st.moved_to, st.is_stopped, st.stopped_until, rota.is_spread(s));
+END $$;
+
+-- What an edit means for the times of a schedule. Those that came while the old words held are decided by them; cron
+-- cannot be computed here, so next_run_at becomes NULL, and the tick, or the Python that edits, fills it in.
+-- Called by: after_schedule.
+-- Locks: rows.
+CREATE FUNCTION rota.follow_edit(was rota.schedules, given rota.schedules) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    about    constant text[] := '{description,tags,metadata,delete_when_finished}';
+    stops    constant text[] := '{is_enabled,paused_at,paused_by,pause_reason,paused_until,next_run_at}';
+    before   constant jsonb := rota.said_of(was) - about;
+    after    constant jsonb := rota.said_of(given) - about;
+    is_stop  constant boolean := before - stops = after - stops;  -- nothing else
+    is_timed constant boolean := rota.timing_of(was) <> rota.timing_of(given) OR given.init IS DISTINCT FROM was.init;
+    is_on    constant boolean := (NOT was.is_enabled AND given.is_enabled)
+        OR (was.paused_at IS NOT NULL AND given.paused_at IS NULL);
+    told     constant text := CASE WHEN NOT was.is_enabled THEN 'disabled' WHEN was.paused_at IS NOT NULL
+        THEN 'paused' END;
+    clock    constant timestamptz := rota.now();
+    -- A pause that was over by itself ended then.
+    until    constant timestamptz := CASE WHEN told = 'paused' THEN least(clock, was.paused_until) ELSE clock END;
+    st       rota.schedule_state;
+BEGIN
+    IF before = after THEN
+        RETURN;
+    END IF;
+    SELECT * INTO st FROM rota.schedule_state t WHERE t.schedule_id = given.id FOR NO KEY UPDATE;
+    IF st.finished_at IS NOT NULL OR was.init IS NOT NULL THEN
+        -- It owes nothing from before. If there is nothing left to do, the tick finishes it again.
+        st.cursor_at := greatest(st.cursor_at, clock);
+        st.finished_at := CASE WHEN is_stop AND given.next_run_at IS NOT DISTINCT FROM was.next_run_at
+            THEN st.finished_at END;
+    ELSIF is_timed OR is_on THEN
+        st.stopped_until := NULL;
+        IF until > rota.decided_until(st) THEN
+            st.segments := st.segments || jsonb_build_object('timing', rota.timing_of(was), 'until', until,
+                'decision', CASE WHEN told IS NULL THEN 'superseded' ELSE 'skipped' END,
+                'reason', coalesce(told, 'edited'));
+        END IF;
+        IF is_timed AND clock > until THEN
+            st.segments := st.segments || jsonb_build_object('timing', rota.timing_of(was), 'until', clock,
+                'decision', 'superseded', 'reason', 'edited');
+        END IF;
+    END IF;
+    SELECT * INTO st.is_stopped, st.stopped_until FROM rota.stop_of(given);
+    IF given.next_run_at IS NOT NULL AND given.moved_xid = pg_current_xact_id() THEN
+        -- Meant for after this transaction, whatever else that does.
+        st.moved_to := greatest(given.next_run_at, rota.decided_until(st) + interval '1 microsecond');
+        st.next_run_at := st.moved_to;
+    ELSIF given.next_run_at IS NULL AND st.moved_to IS NOT NULL THEN
+        st.moved_to := NULL;
+        st.next_run_at := NULL;
+    ELSIF NOT is_stop OR st.next_run_at <= greatest(CASE WHEN is_on THEN until END, st.stopped_until) THEN
+        st.next_run_at := st.moved_to;
+    END IF;
+    UPDATE rota.schedule_state t
+    SET tick_version = t.tick_version + 1, cursor_at = st.cursor_at, segments = st.segments,
+        next_run_at = st.next_run_at, moved_to = st.moved_to, finished_at = st.finished_at,
+        is_stopped = st.is_stopped, stopped_until = st.stopped_until, is_spread = rota.is_spread(given),
+        parked_at = NULL, error = NULL, parked_times = 0, retry_at = NULL,
+        failures_in_a_row = CASE WHEN was.paused_at IS NOT NULL AND given.paused_at IS NULL THEN 0
+            ELSE t.failures_in_a_row END
+    WHERE t.schedule_id = given.id;
+END $$;
 
 -- Whether a JSON value may be of a type of a JSON schema. Says yes wherever the handler's types might take it: a number
 -- may come as text, an instant as a number, and what is behind a reference is not looked at.
@@ -361,8 +575,8 @@ END $$;
 -- What keeps a payload from being that of a job, in words, by the top level of the job's JSON schema: arguments that
 -- are missing, unknown or of another type. NULL: nothing that can be seen here; a job whose arguments are not known
 -- (a SQL function) takes all.
--- Called by: check_default_payload, check_schedule_payload, retry_run, sql/schedules/payload_problems.sql,
--- trigger_schedule.
+-- Called by: check_default_payload, check_schedule_payload, is_of_other_release, retry_refused, retry_run,
+-- sql/schedules/payload_problems.sql, trigger_schedule.
 CREATE FUNCTION rota.payload_problem(schema jsonb, payload jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE
 SET jit = off AS $$
 DECLARE
@@ -387,127 +601,61 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Trigger: refuses a payload that the schedule's job would not take, where it is written. What code declares is checked
--- by the process that declares it, which knows the types: a build that is older than what the job says now must start.
-CREATE FUNCTION rota.check_schedule_payload() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Refuses a payload that the schedule's job would not take. What code declares is checked by the process that declares
+-- it, which knows the types: a build that is older than what the job says now must start.
+-- Called by: before_schedule.
+CREATE FUNCTION rota.check_schedule_payload(s rota.schedules) RETURNS void LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
-    problem text;
-BEGIN
-    IF rota.is_syncing() OR (TG_OP = 'INSERT' AND NEW.code IS NOT NULL)
-        OR (TG_OP = 'UPDATE' AND (NEW.job, NEW.payload) IS NOT DISTINCT FROM (OLD.job, OLD.payload)) THEN
-        RETURN NEW;
-    END IF;
     -- One that is no object is refused by its constraint.
-    SELECT rota.payload_problem(j.payload_schema, p.given) INTO problem
-    FROM rota.jobs j, LATERAL (SELECT coalesce(NEW.payload, j.default_payload, '{}') AS given) p
-    WHERE j.name = NEW.job AND jsonb_typeof(p.given) = 'object';
+    problem constant text := (
+        SELECT rota.payload_problem(j.payload_schema, p.given)
+        FROM rota.jobs j, LATERAL (SELECT coalesce(s.payload, j.default_payload, '{}') AS given) p
+        WHERE j.name = s.job AND jsonb_typeof(p.given) = 'object');
+BEGIN
     IF problem IS NOT NULL THEN
-        RAISE EXCEPTION 'schedule "%": its payload does not fit job "%": %', NEW.name, NEW.job, problem
+        RAISE EXCEPTION 'schedule "%": its payload does not fit job "%": %', s.name, s.job, problem
             USING ERRCODE = 'RO018', HINT =
             'rota.jobs.payload_schema describes its arguments; without a payload, the default payload of the job is '
             'used.';
     END IF;
-    RETURN NEW;
 END $$;
-CREATE TRIGGER schedules_payload BEFORE INSERT OR UPDATE OF job, payload ON rota.schedules FOR EACH ROW
-    EXECUTE FUNCTION rota.check_schedule_payload();
 
--- Trigger: a plain UPDATE of next_run_at is a reschedule. Whoever counts tick_version up has computed it.
-CREATE FUNCTION rota.check_next_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Writes to the audit what was made, changed or deleted of a schedule. Rota's own come with the schema: nobody made
+-- them.
+-- Called by: after_schedule.
+CREATE FUNCTION rota.audit_schedule(was rota.schedules, given rota.schedules) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    at timestamptz := CASE WHEN NEW.next_run_at IS DISTINCT FROM OLD.next_run_at THEN NEW.next_run_at
-        ELSE NEW.moved_to END;
+    hidden constant text[] := '{version,created_at,updated_at,updated_by,next_run_at,moved_xid,anchor_at,id}';
+    before constant jsonb := to_jsonb(was) - hidden;
+    after  constant jsonb := to_jsonb(given) - hidden;
 BEGIN
-    IF at IS NULL THEN
-        NEW.moved_to := NULL;
-        NEW.next_run_at := NULL;
-    ELSE
-        NEW := rota.move_schedule(NEW, at);
+    IF was.id IS NULL AND given.is_system THEN
+        RETURN;
+    ELSIF was.id IS NULL OR given.id IS NULL THEN
+        PERFORM rota.write_audit(NULL, CASE WHEN was.id IS NULL THEN 'schedule.created' ELSE 'schedule.deleted' END,
+            'schedule', coalesce(given.name, was.name), before, after, NULL, coalesce(given.tenant, was.tenant));
+        RETURN;
     END IF;
-    NEW.tick_version := OLD.tick_version + 1;
-    NEW.version := OLD.version + 1;
-    NEW.updated_at := rota.now();
-    NEW.updated_by := coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user);
-    RETURN NEW;
-END $$;
-CREATE TRIGGER schedules_check_next BEFORE UPDATE OF next_run_at, moved_to ON rota.schedules FOR EACH ROW
-WHEN (NEW.tick_version = OLD.tick_version
-      AND (NEW.next_run_at, NEW.moved_to) IS DISTINCT FROM (OLD.next_run_at, OLD.moved_to))
-EXECUTE FUNCTION rota.check_next_run();
-
--- Trigger: version grows with every edit. What a tick and the end of a run write is no edit, and neither is a
--- pause that they begin or end.
-CREATE FUNCTION rota.raise_schedule_version() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-DECLARE
-    hidden text[] :=
-        '{tick_version,version,anchor_at,cursor_at,next_run_at,segments,moved_to,finished_at,parked_at,'
-        'error,run_count,failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,'
-        'last_success_for,is_ticking,due_at,updated_at,updated_by,created_at,origin,code,edited}';
-BEGIN
-    -- A trigger at the end of a run begins it, the tick ends it under the name of Rota.
-    IF (NEW.paused_by = 'rota' AND pg_trigger_depth() > 1) OR current_setting('rota' || '.actor', true) = 'rota' THEN
-        hidden := hidden || '{paused_at,paused_by,paused_until,pause_reason}'::text[];
+    IF before <> after THEN
+        PERFORM rota.write_audit(NULL, CASE
+                WHEN was.paused_at IS NULL AND given.paused_at IS NOT NULL THEN 'schedule.paused'
+                WHEN was.paused_at IS NOT NULL AND given.paused_at IS NULL THEN 'schedule.resumed'
+                WHEN NOT was.is_enabled AND given.is_enabled THEN 'schedule.enabled'
+                WHEN was.is_enabled AND NOT given.is_enabled THEN 'schedule.disabled'
+                ELSE 'schedule.updated' END, 'schedule', given.name,
+            (SELECT jsonb_object_agg(o.key, o.value) FROM jsonb_each(before) o
+             WHERE o.value IS DISTINCT FROM after -> o.key),
+            (SELECT jsonb_object_agg(n.key, n.value) FROM jsonb_each(after) n
+             WHERE n.value IS DISTINCT FROM before -> n.key),
+            CASE WHEN given.pause_reason IS DISTINCT FROM was.pause_reason THEN given.pause_reason END, given.tenant);
     END IF;
-    NEW.version := OLD.version + (to_jsonb(OLD) - hidden IS DISTINCT FROM to_jsonb(NEW) - hidden)::integer;
-    RETURN NEW;
-END $$;
-CREATE TRIGGER schedules_version BEFORE UPDATE OF name, tenant, job, description, tags, metadata, cron,
-    interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs,
-    jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds,
-    overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts,
-    timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until, pause_reason, delete_when_finished
-    ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.raise_schedule_version();
-
--- Trigger: writes who changed what, and wakes the tick.
-CREATE FUNCTION rota.audit_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-DECLARE
-    hidden constant text[] :=
-        '{tick_version,version,anchor_at,cursor_at,next_run_at,segments,moved_to,run_count,'
-        'failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,last_success_for,is_ticking,'
-        'due_at,updated_at,updated_by,created_at,id}';
-    before jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - hidden END;
-    after  jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - hidden END;
-BEGIN
-    IF before IS DISTINCT FROM after THEN
-        PERFORM rota.write_audit(NULL, CASE TG_OP WHEN 'INSERT' THEN 'schedule.created' WHEN 'DELETE'
-            THEN 'schedule.deleted'
-            ELSE CASE WHEN OLD.paused_at IS NULL AND NEW.paused_at IS NOT NULL THEN 'schedule.paused'
-                      WHEN OLD.paused_at IS NOT NULL AND NEW.paused_at IS NULL THEN 'schedule.resumed'
-                      WHEN NOT OLD.is_enabled AND NEW.is_enabled THEN 'schedule.enabled'
-                      WHEN OLD.is_enabled AND NOT NEW.is_enabled THEN 'schedule.disabled'
-                      ELSE 'schedule.updated' END END,
-            'schedule', coalesce(NEW.name, OLD.name),
-            CASE WHEN TG_OP = 'UPDATE' THEN (SELECT jsonb_object_agg(o.key, o.value) FROM jsonb_each(before) o
-                WHERE o.value IS DISTINCT FROM after -> o.key) ELSE before END,
-            CASE WHEN TG_OP = 'UPDATE' THEN (SELECT jsonb_object_agg(n.key, n.value) FROM jsonb_each(after) n
-                WHERE n.value IS DISTINCT FROM before -> n.key) ELSE after END,
-            CASE WHEN TG_OP = 'UPDATE' AND NEW.pause_reason IS DISTINCT FROM OLD.pause_reason THEN NEW.pause_reason END,
-            coalesce(NEW.tenant, OLD.tenant));
+    IF given.next_run_at IS DISTINCT FROM was.next_run_at AND given.next_run_at IS NOT NULL THEN
+        PERFORM rota.write_audit(NULL, 'schedule.rescheduled', 'schedule', given.name,
+            jsonb_build_object('next_run_at', was.next_run_at), jsonb_build_object('next_run_at', given.next_run_at),
+            NULL, given.tenant);
     END IF;
-    PERFORM pg_notify('rota', 'schedules');
-    RETURN NULL;
 END $$;
-CREATE TRIGGER schedules_audit AFTER INSERT OR DELETE OR UPDATE OF name, tenant, job, description, tags, metadata, cron,
-    interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs,
-    jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds,
-    overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts,
-    timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until, pause_reason, delete_when_finished,
-    moved_to ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.audit_schedule();
-
--- Trigger: writes to the audit that somebody moved the next time of a schedule, and wakes the tick.
-CREATE FUNCTION rota.audit_next_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-BEGIN
-    IF NEW.moved_to IS DISTINCT FROM OLD.moved_to AND NEW.moved_to IS NOT NULL THEN
-        PERFORM rota.write_audit(NULL, 'schedule.rescheduled', 'schedule', NEW.name,
-            jsonb_build_object('next_run_at', OLD.next_run_at), jsonb_build_object('next_run_at', NEW.next_run_at),
-            NULL, NEW.tenant);
-    END IF;
-    PERFORM pg_notify('rota', 'schedules');
-    RETURN NULL;
-END $$;
-CREATE TRIGGER schedules_audit_next AFTER UPDATE OF next_run_at, moved_to ON rota.schedules FOR EACH ROW
-WHEN (NEW.version <> OLD.version)
-EXECUTE FUNCTION rota.audit_next_run();
 
 -- The ledger of a schedule outlives it, and is found by its name.
 CREATE TABLE rota.deleted_schedules (
@@ -519,16 +667,41 @@ CREATE TABLE rota.deleted_schedules (
 CREATE INDEX deleted_schedules_name ON rota.deleted_schedules (tenant, name);
 CREATE INDEX deleted_schedules_at ON rota.deleted_schedules (deleted_at);
 
--- Trigger: remembers deleted schedules by their number, for as long as their ledger may be read.
-CREATE FUNCTION rota.note_deleted_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- A schedule is deleted, and its state with it. Its number is remembered for as long as its ledger may be read, and
+-- that a person deleted one of the code's, so that the next sync does not bring it back.
+-- Called by: after_schedule.
+CREATE FUNCTION rota.end_schedule(s rota.schedules) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    finished timestamptz;
 BEGIN
-    INSERT INTO rota.deleted_schedules (schedule_id, tenant, name) VALUES (OLD.id, OLD.tenant, OLD.name);
+    DELETE FROM rota.schedule_state t WHERE t.schedule_id = s.id RETURNING t.finished_at INTO finished;
+    INSERT INTO rota.deleted_schedules (schedule_id, tenant, name) VALUES (s.id, s.tenant, s.name);
     -- Longer than any ledger is kept.
     DELETE FROM rota.deleted_schedules d WHERE d.deleted_at < rota.now() - interval '400 days';
+    IF (s.origin = 'definition' OR s.application IS NOT NULL) AND finished IS NULL AND NOT rota.is_syncing() THEN
+        INSERT INTO rota.dropped_schedules (tenant, name, dropped_by, origin)
+        VALUES (s.tenant, s.name, rota.who(), coalesce(s.origin, 'code'))
+        ON CONFLICT (tenant, name) DO UPDATE SET origin = excluded.origin;
+    END IF;
+END $$;
+
+-- Trigger: all that follows from a written schedule, in this order: its state, the audit, and a call to whoever ticks.
+CREATE FUNCTION rota.after_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' AND rota.said_of(OLD) = rota.said_of(NEW) THEN
+        RETURN NULL;                                    -- nothing that matters
+    END IF;
+    CASE TG_OP
+        WHEN 'INSERT' THEN PERFORM rota.start_schedule(NEW);
+        WHEN 'UPDATE' THEN PERFORM rota.follow_edit(OLD, NEW);
+        ELSE PERFORM rota.end_schedule(OLD);
+    END CASE;
+    PERFORM rota.audit_schedule(OLD, NEW);
+    PERFORM rota.call_workers('schedules');
     RETURN NULL;
 END $$;
-CREATE TRIGGER schedules_deleted AFTER DELETE ON rota.schedules FOR EACH ROW
-    EXECUTE FUNCTION rota.note_deleted_schedule();
+CREATE TRIGGER schedules_after AFTER INSERT OR UPDATE OR DELETE ON rota.schedules FOR EACH ROW
+    EXECUTE FUNCTION rota.after_schedule();
 
 -- What was decided about each nominal time, or about a stretch of them. Outlives runs and schedules.
 CREATE TABLE rota.ledger (
@@ -574,6 +747,11 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off SET search_path = pg_ca
 DECLARE
     monday date;
 BEGIN
+    IF (SELECT bool_and(rota.is_instant(at)) AND count(DISTINCT date_trunc('week', at)) <= 1000
+        FROM unnest(instants) AS at) IS NOT TRUE THEN
+        RAISE EXCEPTION 'the ledger has no partitions for such times: %', left(instants::text, 200)
+            USING ERRCODE = 'RO002', HINT = 'Name instants of at most 1000 weeks.';
+    END IF;
     PERFORM rota.take_lock('partitions');
     FOR monday IN SELECT DISTINCT date_trunc('week', at AT TIME ZONE 'UTC')::date FROM unnest(instants) AS at LOOP
         CONTINUE WHEN to_regclass('rota.ledger_' || to_char(monday, 'YYYYMMDD')) IS NOT NULL;

@@ -28,11 +28,10 @@ BEGIN
     IF rota.find_due(clock, 1) <> '{}' THEN
         RETURN 0;
     END IF;
-    SELECT s.due_at - clock INTO soonest FROM rota.schedules s
-    WHERE s.is_ticking AND s.init IS NULL AND s.due_at > clock AND s.due_at < 'infinity' ORDER BY s.due_at LIMIT 1;
+    SELECT s.due_at - clock INTO soonest FROM rota.schedule_state s WHERE s.due_at > clock ORDER BY s.due_at LIMIT 1;
     SELECT min(h.until) - clock_timestamp() INTO held FROM rota.schedule_holds h WHERE h.until > clock_timestamp()
-    AND EXISTS (SELECT FROM rota.schedules s WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= clock);
-    SELECT s.retry_at - clock INTO parked FROM rota.schedules s WHERE s.parked_at IS NOT NULL ORDER BY s.retry_at
+    AND EXISTS (SELECT FROM rota.schedule_state s WHERE s.due_at <= clock);
+    SELECT s.retry_at - clock INTO parked FROM rota.schedule_state s WHERE s.parked_at IS NOT NULL ORDER BY s.retry_at
     LIMIT 1;
     soonest := least(soonest, held, parked);
     RETURN CASE WHEN soonest IS NOT NULL THEN greatest(extract(epoch FROM soonest), 0) END;
@@ -51,7 +50,7 @@ BEGIN
     IF EXISTS (SELECT FROM rota.schedule_ends) THEN
         PERFORM rota.settle_schedule_ends(1000);
     END IF;
-    IF EXISTS (SELECT FROM rota.schedules s WHERE s.parked_at IS NOT NULL AND s.retry_at <= rota.now()) THEN
+    IF EXISTS (SELECT FROM rota.schedule_state s WHERE s.parked_at IS NOT NULL AND s.retry_at <= rota.now()) THEN
         PERFORM rota.retry_parked(max_schedules);
     END IF;
     ids := rota.find_due(rota.now(), max_schedules);
@@ -70,8 +69,9 @@ BEGIN
     DELETE FROM rota.schedule_holds h WHERE h.id = ANY (ARRAY(
         SELECT o.id FROM rota.schedule_holds o WHERE o.until < clock_timestamp() FOR UPDATE SKIP LOCKED));
     INSERT INTO rota.schedule_holds (first_due, first_id, last_due, last_id, until)
-    SELECT f.due_at, f.id, l.due_at, l.id, clock_timestamp() + make_interval(secs => hold_seconds)
-    FROM rota.schedules f, rota.schedules l WHERE f.id = ids[1] AND l.id = ids[cardinality(ids)]
+    SELECT f.due_at, f.schedule_id, l.due_at, l.schedule_id, clock_timestamp() + make_interval(secs => hold_seconds)
+    FROM rota.schedule_state f, rota.schedule_state l
+    WHERE f.schedule_id = ids[1] AND l.schedule_id = ids[cardinality(ids)]
     RETURNING id INTO hold;
 END $$;
 
@@ -81,9 +81,10 @@ END $$;
 CREATE FUNCTION rota.retry_parked(most integer) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
 SET jit = off AS $$
 BEGIN
-    UPDATE rota.schedules s SET parked_at = NULL, retry_at = NULL, tick_version = s.tick_version + 1
-    WHERE s.id = ANY (ARRAY(SELECT p.id FROM rota.schedules p WHERE p.parked_at IS NOT NULL AND p.retry_at <= rota.now()
-                            ORDER BY p.retry_at LIMIT most FOR UPDATE SKIP LOCKED));
+    UPDATE rota.schedule_state s SET parked_at = NULL, retry_at = NULL, tick_version = s.tick_version + 1
+    WHERE s.schedule_id = ANY (ARRAY(
+        SELECT p.schedule_id FROM rota.schedule_state p WHERE p.parked_at IS NOT NULL AND p.retry_at <= rota.now()
+        ORDER BY p.retry_at LIMIT most FOR UPDATE SKIP LOCKED));
 END $$;
 
 -- What is due and in no stretch that somebody holds, oldest first: one probe for each gap between the stretches.
@@ -118,10 +119,10 @@ CREATE FUNCTION rota.due_between(due_after timestamptz, id_after bigint, due_bef
 RETURNS bigint[] LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
-    RETURN ARRAY(SELECT s.id FROM rota.schedules s
-        WHERE s.is_ticking AND s.init IS NULL AND (s.due_at, s.id) > (due_after, id_after)
-          AND (s.due_at, s.id) < (due_before, id_before)
-        ORDER BY s.due_at, s.id LIMIT most);
+    RETURN ARRAY(SELECT s.schedule_id FROM rota.schedule_state s
+        WHERE s.due_at IS NOT NULL AND (s.due_at, s.schedule_id) > (due_after, id_after)
+          AND (s.due_at, s.schedule_id) < (due_before, id_before)
+        ORDER BY s.due_at, s.schedule_id LIMIT most);
 END $$;
 
 -- The tick, first half: everything that deciding about these schedules needs, read in one statement.
@@ -141,16 +142,17 @@ BEGIN
                false),
            (SELECT c.definition FROM rota.calendars c WHERE c.name = d.calendar)
     FROM (
-        SELECT s.id, s.tenant, s.name, s.job, s.tick_version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds,
+        SELECT s.id, s.tenant, s.name, s.job, t.tick_version, s.anchor_at, t.cursor_at, s.cron, s.interval_seconds,
                s.run_at, s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs,
                s.jitter_seconds, s.calendar, s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit,
                s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
-               s.is_shadow, s.paused_at, s.paused_until, s.next_run_at, s.moved_to, s.segments, s.run_count,
-               s.last_success_for
+               s.is_shadow, s.paused_at, s.paused_until, t.next_run_at, t.moved_to, t.segments, t.run_count,
+               t.last_success_for
         -- One by one and by id: by due times it would walk over all that is due for each of them.
         FROM unnest(ids) WITH ORDINALITY AS f (id, n)
+        CROSS JOIN LATERAL (SELECT * FROM rota.schedule_state WHERE schedule_id = f.id OFFSET 0) t
         CROSS JOIN LATERAL (SELECT * FROM rota.schedules WHERE id = f.id OFFSET 0) s
-        WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= at ORDER BY f.n
+        WHERE t.due_at <= at ORDER BY f.n
     ) d;
 END $$;
 
@@ -174,8 +176,8 @@ CREATE TABLE rota.bursts (
 COMMENT ON TABLE rota.bursts IS 'Times at which many schedules are due, and how many of these have been spread so far.';
 
 -- The places, from 0, of schedules that a tick is about to decide, and how many are due at the same instant; nothing of
--- those that are not spread: because they say so, spread themselves (jitter), enqueue nothing (shadow), or are no more
--- than `free` at that instant. Ticks take schedules by their numbers, so that one has about the same place each time.
+-- those that are not spread (is_spread), or are no more than `free` at that instant. Ticks take schedules by
+-- their numbers, so that one has about the same place each time.
 -- Called by: sql/schedules/read_due.sql.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.take_places(ids bigint[], free integer) RETURNS TABLE (id bigint, place integer, crowd integer)
@@ -188,21 +190,19 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH due AS MATERIALIZED (
-        SELECT s.id, s.due_at, row_number() OVER (PARTITION BY s.due_at ORDER BY s.id) AS n,
+        SELECT s.schedule_id AS id, s.due_at, row_number() OVER (PARTITION BY s.due_at ORDER BY s.schedule_id) AS n,
             count(*) OVER (PARTITION BY s.due_at) AS here
-        FROM unnest(ids) AS u (id) CROSS JOIN LATERAL (SELECT * FROM rota.schedules WHERE id = u.id OFFSET 0) s
-        WHERE s.is_ticking AND s.init IS NULL AND s.due_at = s.next_run_at AND NOT s.burst_allowed
-          AND s.jitter_seconds = 0 AND NOT s.is_shadow
+        FROM unnest(ids) AS u (id)
+        CROSS JOIN LATERAL (SELECT * FROM rota.schedule_state WHERE schedule_id = u.id OFFSET 0) s
+        WHERE s.due_at = s.next_run_at AND s.is_spread
     ), noted AS (
         INSERT INTO rota.bursts AS b (at, schedules, taken)
         SELECT d.due_at, c.schedules, d.here FROM due d CROSS JOIN LATERAL (
             -- Those of the first ticks are no longer due: what the first one counted holds.
             SELECT coalesce((SELECT k.schedules FROM rota.bursts k WHERE k.at = d.due_at), (
-                SELECT count(*)::integer FROM rota.schedules s
-                WHERE s.is_ticking AND s.init IS NULL AND s.due_at = d.due_at
-                   -- OFFSET: counted once, though it is asked twice
-                   AND s.due_at = s.next_run_at AND NOT s.burst_allowed AND s.jitter_seconds = 0 AND NOT s.is_shadow))
-                       AS schedules OFFSET 0) c
+                -- OFFSET: counted once, though it is asked twice
+                SELECT count(*)::integer FROM rota.schedule_state s
+                WHERE s.due_at = d.due_at AND s.due_at = s.next_run_at AND s.is_spread)) AS schedules OFFSET 0) c
         WHERE d.n = 1 AND c.schedules > free ORDER BY d.due_at
         ON CONFLICT (at) DO UPDATE SET taken = b.taken + excluded.taken
         RETURNING b.at, b.schedules, b.taken
@@ -227,6 +227,8 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeo
 #variable_conflict use_column
 DECLARE
     clock   timestamptz := rota.now();
+    -- Those whose definition is to be written too: the pause is over, the set time has come, it is to be deleted.
+    free    bigint[];
     written bigint[];
     resumed bigint[];
     arrived bigint[];
@@ -238,16 +240,24 @@ BEGIN
     -- A tick that a crash of the server forgets is one that never was: its runs are gone with it, and the next tick
     -- decides again. Whoever claimed one of them has flushed the tick too, as commits are flushed in their order.
     PERFORM set_config('synchronous_commit', 'off', true);
+    IF ticks @> '[{"is_resumed": true}]' OR ticks @> '[{"is_moved": true}]' OR ticks @> '[{"is_finished": true}]' THEN
+        free := ARRAY(SELECT s.id FROM rota.schedules s WHERE s.id = ANY (ARRAY(
+            SELECT (t ->> 'id')::bigint FROM jsonb_array_elements(ticks) t
+            WHERE t -> 'is_resumed' = 'true' OR t -> 'is_moved' = 'true' OR t -> 'is_finished' = 'true'))
+            FOR NO KEY UPDATE SKIP LOCKED);
+    END IF;
     WITH decided AS MATERIALIZED (
         SELECT t.* FROM jsonb_to_recordset(ticks) AS t (
             id bigint, tick_version bigint, cursor_at timestamptz, new_cursor_at timestamptz, next_run_at timestamptz,
             segments jsonb, is_resumed boolean, is_finished boolean, is_moved boolean, occurrences jsonb)
-        CROSS JOIN LATERAL (SELECT FROM rota.schedules f WHERE f.id = t.id FOR NO KEY UPDATE SKIP LOCKED) free
+        CROSS JOIN LATERAL (SELECT FROM rota.schedule_state f WHERE f.schedule_id = t.id
+            FOR NO KEY UPDATE SKIP LOCKED) held
+        WHERE (t.is_resumed OR t.is_moved OR t.is_finished) IS NOT TRUE OR t.id = ANY (free)
     ), moved AS (
-        -- No column that people edit, as the triggers of edits go by the columns that are named.
-        UPDATE rota.schedules s
+        UPDATE rota.schedule_state s
         SET cursor_at = t.new_cursor_at, next_run_at = t.next_run_at, segments = coalesce(t.segments, '[]'),
             finished_at = CASE WHEN t.is_finished THEN clock END,
+            moved_to = CASE WHEN t.is_moved IS NOT TRUE THEN s.moved_to END,
             tick_version = s.tick_version + 1, error = NULL, parked_times = 0,
             run_count = s.run_count + (SELECT count(*) FROM jsonb_array_elements(t.occurrences) o
                 WHERE o ->> 'decision' IN ('ran', 'caught_up')),
@@ -255,19 +265,18 @@ BEGIN
                 OR t.occurrences @> '[{"decision": "caught_up"}]'
                                THEN clock ELSE s.last_enqueued_at END
         FROM decided t
-        WHERE s.id = ANY (ARRAY[t.id]) AND s.tick_version = t.tick_version
-            AND s.cursor_at IS NOT DISTINCT FROM t.cursor_at
-          AND s.is_enabled AND (s.paused_at IS NULL OR t.is_resumed)
-        RETURNING s.id, s.tenant, s.name, s.job, s.payload, s.queue, s.priority, s.max_attempts, s.timeout_seconds,
-            s.run_tags, s.run_metadata, s.last_success_for, t.occurrences, t.is_resumed, t.is_moved AS was_moved
+        WHERE s.schedule_id = ANY (ARRAY[t.id]) AND s.tick_version = t.tick_version AND s.cursor_at = t.cursor_at
+          AND (NOT s.is_stopped OR t.is_resumed)
+        RETURNING s.schedule_id AS id, s.last_success_for, t.occurrences, t.is_resumed, t.is_moved AS was_moved
     ), in_order AS MATERIALIZED (
         -- Numbers are claimed in their order: given by priority, then by nominal time.
-        SELECT m.id, m.tenant, m.name, m.job, m.payload, m.queue, coalesce(m.priority, j.priority) AS priority,
-            m.max_attempts, m.timeout_seconds, m.run_tags, m.run_metadata, m.last_success_for, o.*
-        FROM moved m LEFT JOIN rota.jobs j ON j.name = m.job CROSS JOIN LATERAL jsonb_to_recordset(m.occurrences) AS o (
+        SELECT m.id, s.tenant, s.name, s.job, s.payload, s.queue, coalesce(s.priority, j.priority) AS priority,
+            s.max_attempts, s.timeout_seconds, s.run_tags, s.run_metadata, m.last_success_for, o.*
+        FROM moved m CROSS JOIN LATERAL (SELECT * FROM rota.schedules WHERE id = m.id OFFSET 0) s
+        LEFT JOIN rota.jobs j ON j.name = s.job CROSS JOIN LATERAL jsonb_to_recordset(m.occurrences) AS o (
             nominal_at timestamptz, through_at timestamptz, count integer, decision text, reason text, is_moved boolean,
             start_at timestamptz, is_held boolean, details jsonb)
-        ORDER BY coalesce(m.priority, j.priority), o.nominal_at
+        ORDER BY coalesce(s.priority, j.priority), o.nominal_at
     ), wanted AS MATERIALIZED (
         SELECT i.*, CASE WHEN i.decision IN ('ran', 'caught_up') THEN nextval('rota.run_ids') END AS new_run_id
         FROM in_order i
@@ -288,8 +297,11 @@ BEGIN
             schedule_id, limit_keys, limit_key, is_capped, expires_at)
         SELECT n.run_id, n.run_id, clock, clock_timestamp(), d.at,
             CASE WHEN d.at > clock AND w.is_held IS NOT TRUE THEN 'scheduled' ELSE 'queued' END,
-            CASE WHEN w.is_held THEN 'overlap' WHEN k.keys IS NOT NULL AND d.at <= clock THEN 'limit' END,
-            coalesce(w.queue, j.queue), w.job, d.tenant, coalesce(w.payload, j.default_payload, '{}'), w.priority,
+            rota.hold_of(d.at <= clock OR w.is_held, k.keys, others => CASE WHEN w.is_held THEN 'overlap' END),
+            coalesce(w.queue, j.queue), w.job, d.tenant,
+            CASE WHEN pg_column_size(coalesce(w.payload, j.default_payload)) > 4000
+                THEN rota.put_large_payload(n.run_id, coalesce(w.payload, j.default_payload))
+                ELSE coalesce(w.payload, j.default_payload, '{}') END, w.priority,
             coalesce(w.max_attempts, j.max_attempts), w.timeout_seconds, coalesce(w.run_tags, nullif(j.tags, '{}')),
             coalesce(j.metadata || w.run_metadata, nullif(j.metadata, '{}')),
             jsonb_build_object('type', CASE w.decision WHEN 'caught_up' THEN 'catch_up' ELSE 'scheduler' END,
@@ -311,15 +323,11 @@ BEGIN
            (SELECT array_agg(DISTINCT queue) FROM enqueued WHERE state = 'queued' AND held_by IS NULL),
            (SELECT min(run_at) FROM enqueued WHERE state = 'scheduled')
     INTO written, resumed, arrived, touched, soonest;
-    IF resumed IS NOT NULL THEN
+    IF resumed IS NOT NULL OR arrived IS NOT NULL THEN
         PERFORM rota.act_as('rota');
-        UPDATE rota.schedules s
-        SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL, failures_in_a_row = 0,
-            tick_version = s.tick_version + 1
+        UPDATE rota.schedules s SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL
         WHERE s.id = ANY (resumed);
-    END IF;
-    IF arrived IS NOT NULL THEN
-        UPDATE rota.schedules s SET moved_to = NULL, tick_version = s.tick_version + 1 WHERE s.id = ANY (arrived);
+        UPDATE rota.schedules s SET next_run_at = NULL WHERE s.id = ANY (arrived);
     END IF;
     IF EXISTS (SELECT FROM rota.open_runs o WHERE o.held_by = 'overlap') THEN
         -- A run that ended between the reading and now would not free what was just held because of it, and an edit may
@@ -336,8 +344,8 @@ BEGIN
         PERFORM rota.wake_later(soonest - clock);
     END IF;
     IF ticks @> '[{"is_finished": true}]' THEN
-        DELETE FROM rota.schedules s WHERE s.id = ANY (written) AND s.finished_at IS NOT NULL
-            AND s.delete_when_finished;
+        DELETE FROM rota.schedules s USING rota.schedule_state t WHERE s.id = ANY (written) AND s.delete_when_finished
+            AND t.schedule_id = s.id AND t.finished_at IS NOT NULL;
     END IF;
     RETURN QUERY SELECT unnest(written);
 END $$;
@@ -353,8 +361,8 @@ BEGIN
     SELECT (array_agg(p.due_at ORDER BY p.n))[1], (array_agg(p.id ORDER BY p.n))[1],
            (array_agg(p.due_at ORDER BY p.n DESC))[1], (array_agg(p.id ORDER BY p.n DESC))[1],
            clock_timestamp() + make_interval(secs => for_seconds)
-    FROM (SELECT s.id, s.due_at, b.n, b.n - row_number() OVER (ORDER BY b.n) AS island
-          FROM unnest(batch) WITH ORDINALITY AS b (id, n) JOIN rota.schedules s ON s.id = b.id
+    FROM (SELECT b.id, s.due_at, b.n, b.n - row_number() OVER (ORDER BY b.n) AS island
+          FROM unnest(batch) WITH ORDINALITY AS b (id, n) JOIN rota.schedule_state s ON s.schedule_id = b.id
           WHERE b.id = ANY (passed)) p
     GROUP BY p.island;
 END $$;
@@ -374,11 +382,11 @@ END $$;
 CREATE FUNCTION rota.park_schedule(schedule_id bigint, read_version bigint, why text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
-    UPDATE rota.schedules s SET parked_at = rota.now(), error = why, parked_times = s.parked_times + 1,
+    UPDATE rota.schedule_state s SET parked_at = rota.now(), error = why, parked_times = s.parked_times + 1,
         retry_at = rota.now() + least(interval '1 hour', interval '1 minute' * 2 ^ least(s.parked_times, 10))
-    WHERE s.id IN (SELECT p.id FROM rota.schedules p
-                   WHERE p.id = park_schedule.schedule_id AND p.tick_version = read_version
-                   FOR UPDATE SKIP LOCKED);
+    WHERE s.schedule_id IN (SELECT p.schedule_id FROM rota.schedule_state p
+                            WHERE p.schedule_id = park_schedule.schedule_id AND p.tick_version = read_version
+                            FOR UPDATE SKIP LOCKED);
     RETURN FOUND;
 END $$;
 
@@ -414,7 +422,7 @@ BEGIN
     ended.lateness_ms := CASE WHEN isfinite(NEW.run_at) THEN extract(epoch FROM NEW.started_at - NEW.run_at) * 1000 END;
     ended.finished_at := NEW.finished_at;
     ended.is_init := NEW.triggered_by ? 'init';
-    IF rota.lock_schedule_end(NEW.schedule_id, NEW.id, NEW.scheduled_for) THEN
+    IF rota.lock_schedule_end(ended) THEN
         PERFORM rota.note_schedule_end(ended);
         PERFORM rota.free_held_runs(ARRAY[NEW.schedule_id]);
     ELSE
@@ -422,7 +430,7 @@ BEGIN
             finished_at, is_init)
         VALUES (ended.schedule_id, ended.run_id, ended.scheduled_for, ended.state, ended.error, ended.duration_ms,
                 ended.lateness_ms, ended.finished_at, coalesce(ended.is_init, false));
-        PERFORM pg_notify('rota', 'schedules');
+        PERFORM rota.call_workers('schedules');
     END IF;
     RETURN NULL;
 END $$;
@@ -433,64 +441,78 @@ EXECUTE FUNCTION rota.schedule_run_ended();
 -- later are counted for their own day, whose row nobody else writes any more.
 -- Called by: schedule_run_ended, settle_schedule_ends.
 -- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.lock_schedule_end(of_schedule bigint, of_run bigint, nominal timestamptz) RETURNS boolean
+CREATE FUNCTION rota.lock_schedule_end(e rota.schedule_ends) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     since date := (rota.now() AT TIME ZONE 'UTC')::date - 1;
+    fails integer;
 BEGIN
-    PERFORM FROM rota.schedules s WHERE s.id = of_schedule FOR NO KEY UPDATE SKIP LOCKED;
-    IF NOT FOUND AND EXISTS (SELECT FROM rota.schedules s WHERE s.id = of_schedule) THEN
+    SELECT s.failures_in_a_row + 1 INTO fails FROM rota.schedule_state s WHERE s.schedule_id = e.schedule_id
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND AND EXISTS (SELECT FROM rota.schedule_state s WHERE s.schedule_id = e.schedule_id) THEN
         RETURN false;
     END IF;
-    IF EXISTS (SELECT FROM rota.schedule_days d WHERE d.schedule_id = of_schedule AND d.day >= since AND d.day NOT IN (
-            SELECT f.day FROM (SELECT o.day FROM rota.schedule_days o
-                WHERE o.schedule_id = of_schedule AND o.day >= since
-                               FOR NO KEY UPDATE SKIP LOCKED) f)) THEN
+    IF e.state = 'failed' AND EXISTS (SELECT FROM rota.schedules s WHERE s.id = e.schedule_id
+        AND s.pause_after_failures <= fails) THEN
+        -- It may be paused.
+        PERFORM FROM rota.schedules s WHERE s.id = e.schedule_id FOR NO KEY UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN false;
+        END IF;
+    END IF;
+    IF EXISTS (SELECT FROM rota.schedule_days d WHERE d.schedule_id = e.schedule_id AND d.day >= since
+        AND d.day NOT IN (SELECT f.day FROM (SELECT o.day FROM rota.schedule_days o
+            WHERE o.schedule_id = e.schedule_id AND o.day >= since FOR NO KEY UPDATE SKIP LOCKED) f)) THEN
         RETURN false;
     END IF;
-    PERFORM FROM rota.ledger l WHERE l.schedule_id = of_schedule AND l.nominal_at = nominal AND l.run_id = of_run
-        FOR NO KEY UPDATE SKIP LOCKED;
-    RETURN FOUND OR NOT EXISTS (
-        SELECT FROM rota.ledger l WHERE l.schedule_id = of_schedule AND l.nominal_at = nominal AND l.run_id = of_run);
+    PERFORM FROM rota.ledger l
+    WHERE l.schedule_id = e.schedule_id AND l.nominal_at = e.scheduled_for AND l.run_id = e.run_id
+    FOR NO KEY UPDATE SKIP LOCKED;
+    RETURN FOUND OR NOT EXISTS (SELECT FROM rota.ledger l
+        WHERE l.schedule_id = e.schedule_id AND l.nominal_at = e.scheduled_for AND l.run_id = e.run_id);
 END $$;
 
--- Writes the end of a schedule's run into the ledger, which outlives the run; into the schedule; and into the counts
--- of its days. The rows are locked. A run without a nominal time was triggered by somebody: its failure is not one
--- of the failures in a row, and its end moves no time.
+-- Writes the end of a schedule's run into the ledger, which outlives the run; into the state of the schedule; and into
+-- the counts of its days. The rows are locked. A run without a nominal time was triggered by somebody: its failure is
+-- not one of the failures in a row, and its end moves no time.
 -- Called by: schedule_run_ended, settle_schedule_ends.
 CREATE FUNCTION rota.note_schedule_end(e rota.schedule_ends) RETURNS void LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    ok      boolean := e.state = 'succeeded';
-    is_time boolean := e.scheduled_for IS NOT NULL OR e.is_init;
+    ok      constant boolean := e.state = 'succeeded';
+    is_time constant boolean := e.scheduled_for IS NOT NULL OR e.is_init;
+    of_end  constant rota.schedules := (SELECT s FROM rota.schedules s WHERE s.id = e.schedule_id);
+    -- One that counts from the end of its run is due so long after it.
+    next_at constant timestamptz := CASE WHEN is_time AND of_end.every_from = 'end'
+        THEN rota.after(e.finished_at, least(of_end.interval_seconds, 3153600000)) END;
+    fails   integer;
+    was     text[];
 BEGIN
     UPDATE rota.ledger l
     SET state = e.state, success = ok, duration_ms = e.duration_ms, error = e.error, lateness_ms = e.lateness_ms
     WHERE l.schedule_id = e.schedule_id AND l.nominal_at = e.scheduled_for AND l.run_id = e.run_id;
-    UPDATE rota.schedules s
+    UPDATE rota.schedule_state s
     SET last_run_at = greatest(s.last_run_at, e.finished_at),
         last_run_success = CASE WHEN s.last_run_at > e.finished_at THEN s.last_run_success ELSE ok END,
         last_success_at = CASE WHEN ok THEN greatest(s.last_success_at, e.finished_at) ELSE s.last_success_at END,
         last_success_for = CASE WHEN ok THEN greatest(s.last_success_for, e.scheduled_for) ELSE s.last_success_for END,
         failures_in_a_row = CASE WHEN ok THEN 0 WHEN e.state = 'failed' AND is_time THEN s.failures_in_a_row + 1
             ELSE s.failures_in_a_row END,
-        finished_at = CASE WHEN ok AND e.is_init AND s.init = 'once' THEN e.finished_at ELSE s.finished_at END
-    WHERE s.id = e.schedule_id;
+        finished_at = CASE WHEN ok AND e.is_init AND of_end.init = 'once' THEN e.finished_at ELSE s.finished_at END,
+        next_run_at = CASE WHEN s.moved_to IS NULL THEN coalesce(next_at, s.next_run_at) ELSE s.next_run_at END,
+        tick_version = s.tick_version + (next_at IS NOT NULL AND s.moved_to IS NULL)::integer
+    WHERE s.schedule_id = e.schedule_id RETURNING s.failures_in_a_row INTO fails;
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    IF is_time THEN
-        -- One that counts from the end of its run is due so long after it.
-        UPDATE rota.schedules s SET next_run_at = rota.after(e.finished_at, least(s.interval_seconds, 3153600000)),
-            tick_version = s.tick_version + 1
-        WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL;
-        PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
+    PERFORM rota.call_workers('schedules') WHERE next_at IS NOT NULL;
+    IF e.state = 'failed' AND is_time AND fails >= of_end.pause_after_failures THEN
+        was := rota.say_why('rota', NULL);
+        UPDATE rota.schedules s SET paused_at = rota.now(), paused_by = 'rota', pause_reason = CASE fails
+            WHEN 1 THEN '1 run failed' ELSE format('%s runs failed in a row', fails) END
+        WHERE s.id = e.schedule_id AND s.paused_at IS NULL;
+        PERFORM rota.unsay(was);
     END IF;
-    UPDATE rota.schedules s
-    SET paused_at = rota.now(), paused_by = 'rota',
-        pause_reason = CASE s.failures_in_a_row WHEN 1 THEN '1 run failed'
-            ELSE format('%s runs failed in a row', s.failures_in_a_row) END
-    WHERE s.id = e.schedule_id AND s.failures_in_a_row >= s.pause_after_failures AND s.paused_at IS NULL;
     IF e.is_init THEN
         UPDATE rota.init_runs i SET state = e.state WHERE i.run_id = e.run_id;
     END IF;
@@ -522,7 +544,7 @@ BEGIN
             is_locked := false;
             FOR one IN SELECT e.* FROM rota.schedule_ends e WHERE e.schedule_id = of_schedule ORDER BY e.id LIMIT most
                 FOR UPDATE SKIP LOCKED LOOP
-                EXIT WHEN NOT rota.lock_schedule_end(one.schedule_id, one.run_id, one.scheduled_for);
+                EXIT WHEN NOT rota.lock_schedule_end(one);
                 is_locked := true;
                 PERFORM rota.note_schedule_end(one);
                 DELETE FROM rota.schedule_ends e WHERE e.id = one.id;
@@ -547,6 +569,7 @@ CREATE FUNCTION rota.free_held_runs(schedules bigint[]) RETURNS void LANGUAGE pl
 DECLARE
     clock   timestamptz := rota.now();
     touched text[];
+    holds   text[];
     soonest timestamptz;
 BEGIN
     WITH waiting AS (
@@ -564,14 +587,13 @@ BEGIN
             FOR UPDATE SKIP LOCKED) o
     ), freed AS (
         UPDATE rota.open_runs o
-        SET held_by = CASE WHEN o.limit_keys IS NOT NULL AND o.run_at <= clock THEN 'limit' END,
-            limit_key = o.limit_keys[1],
+        SET held_by = rota.hold_of(o.run_at <= clock, o.limit_keys, o.suspicion), limit_key = o.limit_keys[1],
             seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(),
             state = CASE WHEN o.run_at > clock THEN 'scheduled' ELSE 'queued' END
-        WHERE o.id = ANY (ARRAY(SELECT id FROM chosen)) RETURNING o.queue, o.state, o.run_at
+        WHERE o.id = ANY (ARRAY(SELECT id FROM chosen)) RETURNING o.queue, o.state, o.run_at, o.held_by
     )
-    SELECT array_agg(DISTINCT queue) FILTER (WHERE state = 'queued'), min(run_at) FILTER (WHERE state = 'scheduled')
-    INTO touched, soonest FROM freed;
-    PERFORM rota.wake(touched), rota.wake_admission() WHERE touched IS NOT NULL;
-    PERFORM rota.wake_later(soonest - clock) WHERE soonest IS NOT NULL;
+    SELECT array_agg(DISTINCT queue) FILTER (WHERE state = 'queued' AND held_by IS NULL), array_agg(DISTINCT held_by),
+        min(run_at) FILTER (WHERE state = 'scheduled')
+    INTO touched, holds, soonest FROM freed;
+    PERFORM rota.wake_for(touched, holds, soonest - clock);
 END $$;

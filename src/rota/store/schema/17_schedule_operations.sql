@@ -130,11 +130,14 @@ END $$;
 -- Many schedules that code declares, one for each tenant for example, in one statement. A document is said once,
 -- however many schedules have it: `places` says which of the documents each has, from 1. What is as declared is found
 -- by one join; what is new or changed is written as put_schedule writes one. Returns how many were written.
--- `application`: whose code says so at its start; what is said at run time names none.
+-- Older code than the newest of its application adds what is missing, and changes nothing that code declares when it is
+-- loaded. `at_start`: this is such a declaration, and the schedule notes its application; what is said at run time is
+-- an act. `forced`: jobs whose schedules lose what operators changed.
 -- Called by: sql/schedules/put_many.sql.
 -- Locks: rows that nobody else has locked, rows.
 CREATE FUNCTION rota.put_schedules(tenants text[], names text[], places integer[], documents text[],
-    actor text DEFAULT NULL, application text DEFAULT NULL)
+    actor text DEFAULT NULL, application text DEFAULT NULL, build text DEFAULT NULL, at_start boolean DEFAULT false,
+    forced text[] DEFAULT '{}')
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     declared jsonb[] := ARRAY(SELECT d.doc::jsonb FROM unnest(documents) WITH ORDINALITY AS d (doc, n) ORDER BY d.n);
@@ -144,6 +147,8 @@ DECLARE
     taken    record;
     made     integer;
     changed  integer;
+    is_old   boolean := put_schedules.application IS NOT NULL
+        AND NOT rota.is_newest(put_schedules.application, put_schedules.build);
     was      text[] := rota.say_why(put_schedules.actor, NULL);
 BEGIN
     -- By tenant and name, so that two starting processes cannot deadlock.
@@ -162,11 +167,16 @@ BEGIN
     FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
     CROSS JOIN LATERAL jsonb_populate_record(NULL::rota.schedules, declared[w.place]) r
     WHERE NOT EXISTS (SELECT FROM rota.schedules s WHERE s.tenant = w.tenant AND s.name = w.name)
+      AND NOT (at_start AND is_old AND EXISTS (SELECT FROM rota.dropped_schedules d
+          WHERE d.tenant = w.tenant AND d.name = w.name))
     ORDER BY w.tenant COLLATE "C", w.name COLLATE "C"
     ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS made = ROW_COUNT;
+    DELETE FROM rota.dropped_schedules d USING unnest(put_schedules.tenants, names) AS w (tenant, name)
+    WHERE made > 0 AND d.tenant = w.tenant AND d.name = w.name AND d.origin = 'code' AND NOT is_old;
     SELECT s.name, s.job INTO taken FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
-    JOIN rota.schedules s ON s.tenant = w.tenant AND s.name = w.name WHERE s.origin = 'definition' LIMIT 1;
+    JOIN rota.schedules s ON s.tenant = w.tenant AND s.name = w.name
+    WHERE s.origin = 'definition' AND NOT is_old LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'schedule "%" is one of the schedules that job "%" declares', taken.name, taken.job
             USING ERRCODE = 'RO005', HINT = 'Rename one of them.';
@@ -174,11 +184,16 @@ BEGIN
     PERFORM FROM (SELECT s.id FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
                   JOIN rota.schedules s ON s.tenant = w.tenant AND s.name = w.name
                   WHERE s.code IS DISTINCT FROM said[w.place] OR s.job <> declared[w.place] ->> 'job'
+                     OR s.job = ANY (forced)
                   ORDER BY s.tenant COLLATE "C", s.name COLLATE "C" FOR UPDATE OF s) held;
+    -- Asked again once the rows are locked: newer code that speaks from now on waits for them, and writes after this.
+    is_old := put_schedules.application IS NOT NULL
+        AND NOT rota.is_newest(put_schedules.application, put_schedules.build);
     -- Said by code: no edit of an operator.
     PERFORM set_config('rota' || '.syncing', 'on', true);
     UPDATE rota.schedules s SET job = declared[w.place] ->> 'job', origin = 'code', code = said[w.place],
-        edited = rota.still_edited(to_jsonb(s), s.edited, said[w.place]), (is_enabled,
+        edited = CASE WHEN s.job = ANY (forced) THEN '{}'
+            ELSE rota.still_edited(to_jsonb(s), s.edited, said[w.place]) END, (is_enabled,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
         start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds,
         catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
@@ -190,17 +205,20 @@ BEGIN
         r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow,
         r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
         r.run_metadata
-        FROM jsonb_populate_record(s, said[w.place] - rota.kept_fields(s.edited)) r)
+        FROM jsonb_populate_record(s, said[w.place] - CASE WHEN s.job = ANY (forced) THEN '{}'::text[]
+            ELSE rota.kept_fields(s.edited) END) r)
     FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
     WHERE s.tenant = w.tenant AND s.name = w.name
-      AND (s.code IS DISTINCT FROM said[w.place] OR s.job <> declared[w.place] ->> 'job');
+      AND (s.code IS DISTINCT FROM said[w.place] OR s.job <> declared[w.place] ->> 'job' OR s.job = ANY (forced))
+      AND NOT (is_old AND (at_start OR s.origin = 'definition'
+          OR s.application IS NOT DISTINCT FROM put_schedules.application));
     GET DIAGNOSTICS changed = ROW_COUNT;
     PERFORM set_config('rota' || '.syncing', '', true), rota.unsay(was);
     -- By itself: no trigger of edits looks at this column. A row that somebody holds is noted at the next start.
     UPDATE rota.schedules s SET application = put_schedules.application WHERE s.id = ANY (ARRAY(
         SELECT o.id FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
         JOIN rota.schedules o ON o.tenant = w.tenant AND o.name = w.name
-        WHERE put_schedules.application IS NOT NULL AND o.application IS DISTINCT FROM put_schedules.application
+        WHERE at_start AND NOT is_old AND o.application IS DISTINCT FROM put_schedules.application
         FOR NO KEY UPDATE OF o SKIP LOCKED));
     RETURN made + changed;
 END $$;
@@ -222,34 +240,8 @@ BEGIN
             'time.');
     END IF;
     was := rota.say_why(reschedule.actor, reschedule.reason);
-    UPDATE rota.schedules s SET next_run_at = reschedule.at, moved_to = reschedule.at WHERE s.id = found.id;
+    UPDATE rota.schedules s SET next_run_at = reschedule.at WHERE s.id = found.id;
     PERFORM rota.unsay(was);
-END $$;
-
--- Moves the next time of a schedule to this instant, for reschedule and plain UPDATEs: regular times before it are
--- superseded, the timing goes on after it.
--- Called by: check_next_run, check_schedule.
-CREATE FUNCTION rota.move_schedule(s rota.schedules, at timestamptz) RETURNS rota.schedules
-LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-BEGIN
-    IF s.init IS NOT NULL THEN
-        PERFORM rota.bad_schedule(s.name, 'an init schedule has no next time');
-    ELSIF NOT rota.is_instant(at) THEN
-        PERFORM rota.bad_schedule(s.name, format('its next time must be finite, not %s', at),
-            'To stop it, use rota.pause_schedule or rota.disable_schedule; next_run_at = NULL recomputes its next '
-            'time.');
-    ELSIF at < rota.now() - interval '1 minute' THEN
-        PERFORM rota.bad_schedule(s.name, format('its next time must be in the future, not %s', at),
-            'next_run_at = NULL recomputes it; rota.trigger_schedule runs it now.');
-    END IF;
-    s.moved_to := greatest(at, s.cursor_at + interval '1 microsecond');
-    s.next_run_at := s.moved_to;
-    s.finished_at := NULL;
-    s.parked_at := NULL;
-    s.error := NULL;
-    s.parked_times := 0;
-    s.retry_at := NULL;
-    RETURN s;
 END $$;
 
 -- What enable_schedule and disable_schedule do. The trigger of edits writes the audit. Returns whether it wrote: false
@@ -322,19 +314,20 @@ CREATE FUNCTION rota.resume_schedule(name text, catch_up boolean DEFAULT false, 
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(resume_schedule.name, resume_schedule.tenant);
+    past  integer;
     was   text[];
 BEGIN
     IF found.paused_at IS NULL THEN
         RETURN false;
     END IF;
     was := rota.say_why(resume_schedule.actor, resume_schedule.reason);
-    UPDATE rota.schedules s SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL,
-        failures_in_a_row = 0
+    SELECT jsonb_array_length(s.segments) INTO past FROM rota.schedule_state s WHERE s.schedule_id = found.id;
+    UPDATE rota.schedules s SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL
     WHERE s.id = found.id;
     IF resume_schedule.catch_up THEN
         -- The trigger has noted the stretch of the pause as skipped; it is owed after all.
-        UPDATE rota.schedules s SET segments = s.segments - -1
-        WHERE s.id = found.id AND jsonb_array_length(s.segments) > jsonb_array_length(found.segments);
+        UPDATE rota.schedule_state s SET segments = s.segments - -1
+        WHERE s.schedule_id = found.id AND jsonb_array_length(s.segments) > past;
     END IF;
     PERFORM rota.unsay(was);
     RETURN true;
@@ -436,10 +429,6 @@ DECLARE
     cancelled integer := 0;
     was       text[];
 BEGIN
-    IF found.is_system THEN
-        RAISE EXCEPTION 'schedule "%" belongs to Rota and cannot be deleted', found.name
-            USING ERRCODE = 'RO005', HINT = 'Disable it instead.';
-    END IF;
     was := rota.say_why(delete_schedule.actor, delete_schedule.reason);
     DELETE FROM rota.schedules s WHERE s.id = found.id;
     IF cancel_waiting THEN
@@ -450,19 +439,6 @@ BEGIN
     PERFORM rota.unsay(was);
     RETURN cancelled;
 END $$;
-
--- Trigger: a calendar that can be read again brings back the schedules that it parked. Whatever they missed
--- meanwhile, their catch-up decides.
-CREATE FUNCTION rota.revive_schedules() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-BEGIN
-    UPDATE rota.schedules s SET parked_at = NULL, error = NULL, parked_times = 0, retry_at = NULL,
-        tick_version = s.tick_version + 1
-    WHERE s.calendar = NEW.name AND s.parked_at IS NOT NULL;
-    PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER calendars_revive AFTER INSERT OR UPDATE OF definition ON rota.calendars FOR EACH ROW
-    EXECUTE FUNCTION rota.revive_schedules();
 
 -- Counts are kept, not counted: the ends of a schedule's runs by day. The ledger may be cut, these stay.
 CREATE TABLE rota.schedule_days (
@@ -480,22 +456,23 @@ CREATE TABLE rota.schedule_days (
 -- What lists show of each schedule.
 CREATE VIEW rota.schedule_status AS
 SELECT s.name, s.tenant, s.job,
-       CASE WHEN s.parked_at IS NOT NULL THEN 'parked'
-            WHEN s.finished_at IS NOT NULL THEN 'finished'
+       CASE WHEN t.parked_at IS NOT NULL THEN 'parked'
+            WHEN t.finished_at IS NOT NULL THEN 'finished'
             WHEN NOT s.is_enabled THEN 'disabled'
             WHEN s.paused_at IS NOT NULL AND coalesce(s.paused_until, 'infinity') > rota.now() THEN 'paused'
-            WHEN s.init IS NULL AND s.next_run_at IS NULL THEN 'pending'
+            WHEN s.init IS NULL AND t.next_run_at IS NULL THEN 'pending'
             ELSE 'active' END AS state,
        s.is_enabled AS enabled, s.paused_until, s.pause_reason,
-       s.last_run_at, s.last_run_success, s.last_success_at, s.last_enqueued_at,
+       t.last_run_at, t.last_run_success, t.last_success_at, t.last_enqueued_at,
        -- One that counts from the end of its run has no next time while that runs.
-       CASE WHEN s.is_ticking THEN nullif(greatest(s.next_run_at, s.paused_until), 'infinity') END AS next_run_at,
+       CASE WHEN t.due_at IS NOT NULL THEN nullif(greatest(t.next_run_at, t.stopped_until), 'infinity') END
+           AS next_run_at,
        coalesce(d.runs, 0) AS total_runs,
        round(100.0 * d.succeeded / nullif(d.succeeded + d.failed, 0), 1)::double precision AS success_rate_percent,
        d.duration_ms / nullif(d.timed, 0) AS avg_duration_ms,
        d.longest_ms AS max_duration_ms, d.longest_ms_7d AS max_duration_ms_7d,
-       s.error, s.is_system, s.id AS schedule_id
-FROM rota.schedules s
+       t.error, s.is_system, s.id AS schedule_id
+FROM rota.schedules s JOIN rota.schedule_state t ON t.schedule_id = s.id
 LEFT JOIN LATERAL (
     SELECT sum(c.succeeded + c.failed + c.cancelled)::bigint AS runs, sum(c.succeeded) AS succeeded,
            sum(c.failed) AS failed, sum(c.timed) AS timed, sum(c.duration_ms) AS duration_ms,

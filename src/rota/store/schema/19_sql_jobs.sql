@@ -4,20 +4,23 @@
 
 -- The function that a job means by a name: one with these types of arguments, if the name lists them, else the one of
 -- that name that can be called with a payload, or with nothing; else any of that name. Arguments with a default need
--- not be given. NULL: there is none.
+-- not be given. A name alone is one of public, as for tables. NULL: there is none.
 -- Called by: find_job_function, sql/jobs/function.sql.
 CREATE FUNCTION rota.job_function(given text) RETURNS oid LANGUAGE sql STABLE SET jit = off AS $$
-    SELECT CASE WHEN given ~ '\)$' THEN to_regprocedure(given)::oid ELSE (
+    SELECT CASE WHEN given ~ '\)$' THEN coalesce(to_regprocedure(given),
+        CASE WHEN cardinality(parse_ident(split_part(given, '(', 1))) = 1 THEN to_regprocedure('public.' || given) END
+        )::oid ELSE (
         SELECT p.oid FROM parse_ident(given) AS i (parts)
         JOIN pg_proc p ON p.proname = i.parts[cardinality(i.parts)]
         JOIN pg_namespace n ON n.oid = p.pronamespace
-        WHERE CASE cardinality(i.parts) WHEN 1 THEN pg_function_is_visible(p.oid) ELSE n.nspname = i.parts[1] END
+        WHERE CASE cardinality(i.parts) WHEN 1 THEN n.nspname IN ('public', 'pg_catalog')
+            ELSE n.nspname = i.parts[1] END
         ORDER BY p.pronargs - p.pronargdefaults <= 1 AND coalesce(p.proargtypes[0] = 'jsonb'::regtype, false) DESC,
             p.pronargs = p.pronargdefaults DESC, p.pronargs, p.oid LIMIT 1) END
 $$;
 
 -- What a function asks for that a job does not give, which is one jsonb or nothing; NULL: nothing.
--- Called by: find_job_function.
+-- Called by: find_job_function, job_functions.
 CREATE FUNCTION rota.unmet_arguments(function oid) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT string_agg(trim(format('%s %s', coalesce(p.proargnames[coalesce(a.place, i.n)], 'number ' || i.n),
         format_type(i.type, NULL))), ', ' ORDER BY i.n)
@@ -30,7 +33,7 @@ $$;
 
 -- Functions that the call of this one may mean as well, as Postgres does not choose between arguments and defaults;
 -- NULL: none.
--- Called by: find_job_function.
+-- Called by: find_job_function, job_functions.
 CREATE FUNCTION rota.also_called(function oid) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT string_agg(o.oid::regprocedure::text, ' and ' ORDER BY o.oid)
     FROM pg_proc p
@@ -90,14 +93,46 @@ BEGIN
     is_answering := wanted = 'f' OR coalesce('b' = ANY (found.proargmodes), false);
 END $$;
 
--- The function that calls others as this role; NULL where nobody has made it.
--- Called by: allow_run_as, check_sql_job, sql_job_call.
-CREATE FUNCTION rota.find_run_as(role_name text) RETURNS oid LANGUAGE sql STABLE AS $$
-    SELECT to_regprocedure(format('rota.%I(regprocedure,jsonb)', 'run_as_' || role_name))::oid
+-- The functions and procedures that a job can call: they take nothing or one jsonb, a function returns jsonb, and the
+-- call means only one of them. Without those of PostgreSQL, of extensions and of Rota, and without those that the
+-- current role may not execute. `jobs` are those that call it.
+-- Called by: sql/jobs/functions.sql, users.
+CREATE FUNCTION rota.job_functions(text text DEFAULT NULL) RETURNS TABLE (
+    function_name text, arguments text, kind text, transaction_mode text, owner text, description text, jobs text[]
+) LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT f.name, pg_get_function_arguments(p.oid), CASE p.prokind WHEN 'p' THEN 'procedure' ELSE 'function' END,
+        CASE p.prokind WHEN 'p' THEN 'none' ELSE 'whole' END, p.proowner::regrole::text,
+        coalesce(obj_description(p.oid, 'pg_proc'), ''),
+        ARRAY(SELECT j.name FROM rota.jobs j WHERE j.kind = 'sql' AND j.function_name IN (f.plain, f.name)
+            ORDER BY j.name)
+    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+    -- One of several with its name is told by its arguments.
+    CROSS JOIN LATERAL (SELECT format('%I.%I', n.nspname, p.proname) AS plain, format('%I.%I', n.nspname, p.proname)
+        || CASE WHEN EXISTS (SELECT FROM pg_proc o WHERE o.proname = p.proname AND o.pronamespace = p.pronamespace
+            AND o.oid <> p.oid) THEN format('(%s)', oidvectortypes(p.proargtypes)) ELSE '' END AS name) f
+    WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+      AND n.oid <> (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'rota.jobs'::regclass)
+      AND (p.prokind = 'p' OR (p.prokind = 'f' AND p.prorettype = 'jsonb'::regtype AND NOT p.proretset))
+      AND p.pronargs - p.pronargdefaults <= 1
+      AND has_schema_privilege(n.oid, 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE')
+      AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+          AND d.deptype = 'e')
+      AND rota.unmet_arguments(p.oid) IS NULL AND rota.also_called(p.oid) IS NULL
+      AND (job_functions.text IS NULL OR strpos(lower(f.name), lower(job_functions.text)) > 0)
+    ORDER BY f.name COLLATE "C"
 $$;
 
--- Trigger: a job of kind sql names a function that exists and takes what jobs give, and a role that jobs may run as.
-CREATE FUNCTION rota.check_sql_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- The function that calls others as this role; NULL where nobody has made it.
+-- Called by: allow_run_as, caller_state, check_sql_job, make_run_as, sql_job_call.
+CREATE FUNCTION rota.find_run_as(role_name text) RETURNS oid LANGUAGE sql STABLE AS $$
+    SELECT to_regprocedure(format('rota.%I(regprocedure,jsonb,text)', 'run_as_' || role_name))::oid
+$$;
+
+-- Refuses a job of kind sql that names no function which exists and takes what jobs give, or a role that jobs may not
+-- run as.
+-- Called by: before_job.
+CREATE FUNCTION rota.check_sql_job(new rota.jobs, old rota.jobs) RETURNS rota.jobs
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF NEW.function_name IS NULL THEN
         PERFORM rota.bad_job(NEW.name, 'a job of kind sql requires a function_name');
@@ -105,7 +140,7 @@ BEGIN
     SELECT f.full_name INTO NEW.function_name
     FROM rota.find_job_function(NEW.name, NEW.function_name, NEW.transaction_mode) f;
     -- Whoever inserts a job without one has the default of the column.
-    IF NEW.executor NOT IN ('sql', CASE TG_OP WHEN 'INSERT' THEN 'async' ELSE OLD.executor END) THEN
+    IF NEW.executor NOT IN ('sql', CASE WHEN OLD.name IS NULL THEN 'async' ELSE OLD.executor END) THEN
         PERFORM rota.bad_job(NEW.name, format('executor "%s" is for Python jobs; a SQL function has the executor sql',
             NEW.executor), 'Omit executor.');
     END IF;
@@ -117,41 +152,29 @@ BEGIN
     NEW.executor := 'sql';
     RETURN NEW;
 END $$;
-CREATE TRIGGER jobs_check_sql BEFORE INSERT OR UPDATE OF kind, function_name, run_as, transaction_mode, executor
-ON rota.jobs FOR EACH ROW WHEN (NEW.kind = 'sql') EXECUTE FUNCTION rota.check_sql_job();
 
--- Trigger: calls out a change of a SQL job, as workers know the SQL jobs of the database.
-CREATE FUNCTION rota.call_sql_jobs() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Calls out a change of a SQL job, as workers know the SQL jobs of the database.
+-- Called by: after_job.
+CREATE FUNCTION rota.call_sql_jobs(new rota.jobs, old rota.jobs) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
-    IF (TG_OP <> 'INSERT' AND OLD.kind = 'sql') OR (TG_OP <> 'DELETE' AND NEW.kind = 'sql') THEN
-        PERFORM pg_notify('rota', 'jobs');
+    IF (OLD.name IS NOT NULL AND OLD.kind = 'sql') OR (NEW.name IS NOT NULL AND NEW.kind = 'sql') THEN
+        PERFORM rota.call_workers('jobs');
     END IF;
-    RETURN NULL;
 END $$;
-CREATE TRIGGER jobs_call AFTER INSERT OR DELETE OR UPDATE OF kind, function_name, run_as, transaction_mode,
-    timeout_seconds, backoff ON rota.jobs
-FOR EACH ROW EXECUTE FUNCTION rota.call_sql_jobs();
 
 -- Nothing stays in it. The command number (cmin) of an insert that is taken back tells whether anything was written
 -- since the last one.
 CREATE UNLOGGED TABLE rota.command_marks ();
 
--- Makes the function through which jobs run as this role: SECURITY DEFINER and owned by the role, with no rights for
--- anybody until allow_run_as grants them. It refuses to run when it no longer separates the roles, and qualifies
--- every name inside with its schema.
--- Called by: allow_run_as.
-CREATE FUNCTION rota.make_run_as(role_name text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-DECLARE
-    place    regnamespace := (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'rota.jobs'::regclass);
-    caller   text := 'run_as_' || role_name;
-    is_given boolean := NOT has_schema_privilege(role_name, place::oid, 'CREATE');
-BEGIN
-    EXECUTE format($make$
-        CREATE FUNCTION rota.%1$I(function regprocedure, payload jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE
-        SECURITY DEFINER AS $caller$
+-- The body of the function through which jobs run as this role. It refuses to run when it no longer separates the
+-- roles, and qualifies every name inside with its schema. function 0: nothing is called, only what is deferred runs.
+-- The nonce comes back as proof that the body ran.
+-- Called by: caller_state, make_run_as.
+CREATE FUNCTION rota.caller_body(role_name text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $body$
+    SELECT format($caller$
         DECLARE
             call    pg_catalog.text;
-            answer  pg_catalog.jsonb;
             is_wall pg_catalog.bool := false;
         BEGIN
             BEGIN
@@ -159,11 +182,11 @@ BEGIN
             EXCEPTION WHEN insufficient_privilege THEN
                 is_wall := true;
             END;
-            IF NOT is_wall OR current_user OPERATOR(pg_catalog.<>) %2$L::pg_catalog.name THEN
-                RAISE EXCEPTION 'the function that runs jobs as role "%%" was changed and is not safe', %2$L
+            IF NOT is_wall OR current_user OPERATOR(pg_catalog.<>) %1$L::pg_catalog.name THEN
+                RAISE EXCEPTION 'the function that runs jobs as role "%%" was changed and is not safe', %1$L
                     USING ERRCODE = 'RO002', HINT = 'Find out who changed it, drop it, and call allow_run_as again.';
             END IF;
-            IF function IS NOT NULL THEN
+            IF function::pg_catalog.oid OPERATOR(pg_catalog.<>) 0::pg_catalog.oid THEN
                 SELECT pg_catalog.format('SELECT %%I.%%I(%%s)', n.nspname, p.proname, CASE WHEN p.proargtypes[0]
                     OPERATOR(pg_catalog.=) 'pg_catalog.jsonb'::pg_catalog.regtype::pg_catalog.oid THEN '$1' ELSE '' END)
                 INTO call FROM pg_catalog.pg_proc p
@@ -174,17 +197,55 @@ BEGIN
             SET CONSTRAINTS ALL IMMEDIATE;
             EXECUTE 'CLOSE ALL';
             EXECUTE 'DEALLOCATE ALL';
-            RETURN answer;
-        END $caller$ $make$, caller, role_name);
-    EXECUTE format('REVOKE ALL ON FUNCTION rota.%I(regprocedure, jsonb) FROM PUBLIC', caller);
+            proof := nonce;
+        END $caller$, role_name)
+$body$;
+
+-- Makes the function through which jobs run as this role: SECURITY DEFINER and owned by the role, as whom it could not
+-- run otherwise, with no rights for anybody until allow_run_as grants them: default privileges would let every worker
+-- act as the role.
+-- Called by: allow_run_as.
+CREATE FUNCTION rota.make_run_as(role_name text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    place    regnamespace := (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'rota.jobs'::regclass);
+    caller   text := format('rota.%I', 'run_as_' || role_name);
+    is_given boolean := NOT has_schema_privilege(role_name, place::oid, 'CREATE');
+    grantee  text;
+BEGIN
+    EXECUTE format('CREATE FUNCTION %s(function regprocedure, payload jsonb, nonce text, OUT answer jsonb, '
+        'OUT proof text) LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS %L', caller, rota.caller_body(role_name));
+    FOR grantee IN SELECT DISTINCT CASE g.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(g.grantee)) END
+                   FROM pg_proc p CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g
+                   WHERE p.oid = rota.find_run_as(role_name) AND g.grantee <> p.proowner LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s(regprocedure, jsonb, text) FROM %s', caller, grantee);
+    END LOOP;
     -- The owner of a function needs CREATE on its schema, for as long as it becomes the owner.
     IF is_given THEN
         EXECUTE format('GRANT CREATE ON SCHEMA %s TO %I', place, role_name);
     END IF;
-    EXECUTE format('ALTER FUNCTION rota.%I(regprocedure, jsonb) OWNER TO %I', caller, role_name);
+    EXECUTE format('ALTER FUNCTION %s(regprocedure, jsonb, text) OWNER TO %I', caller, role_name);
     IF is_given THEN
         EXECUTE format('REVOKE CREATE ON SCHEMA %s FROM %I', place, role_name);
     END IF;
+END $$;
+
+-- Which version of that function there is, as every change makes a new one; refuses one that is not as make_run_as
+-- has made it, because its owner may alter it. A worker compares what it was before a job with what it is at its end.
+-- Called by: allow_run_as, sql/jobs/caller_state.sql, sql_job_call.
+CREATE FUNCTION rota.caller_state(role_name text) RETURNS text LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    found record;
+BEGIN
+    SELECT p.oid, p.xmin, p.ctid, p.proowner = to_regrole(quote_ident(role_name))::oid AND p.prosecdef
+        AND NOT p.proisstrict AND NOT p.proretset AND p.provolatile = 'v' AND p.proparallel = 'u' AND p.prokind = 'f'
+        AND p.proconfig IS NULL AND p.prosupport = 0 AND l.lanname = 'plpgsql'
+        AND p.prosrc = rota.caller_body(role_name) AS is_safe INTO found
+    FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE p.oid = rota.find_run_as(role_name);
+    IF found.is_safe IS NOT TRUE THEN
+        RAISE EXCEPTION 'the function that runs jobs as role "%" was changed and is not safe', role_name
+            USING ERRCODE = 'RO002', HINT = 'Find out who changed it, drop it, and call allow_run_as again.';
+    END IF;
+    RETURN format('%s %s %s', found.oid, found.xmin, found.ctid);
 END $$;
 
 -- Lets workers that connect as worker_role run SQL jobs as role_name. SET ROLE would not protect the worker's role: the
@@ -206,7 +267,8 @@ BEGIN
     IF rota.find_run_as(role_name) IS NULL THEN
         PERFORM rota.make_run_as(role_name);
     END IF;
-    EXECUTE format('GRANT EXECUTE ON FUNCTION rota.%I(regprocedure, jsonb) TO %I', caller, worker_role);
+    PERFORM rota.caller_state(role_name);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION rota.%I(regprocedure, jsonb, text) TO %I', caller, worker_role);
     PERFORM rota.write_audit(NULL, 'run_as.allowed', 'role', role_name, NULL,
         jsonb_build_object('worker_role', worker_role));
 EXCEPTION WHEN insufficient_privilege THEN
@@ -215,10 +277,12 @@ EXCEPTION WHEN insufficient_privilege THEN
             HINT = 'Call this as a superuser, or as the owner of the schema and member of the role.';
 END $$;
 
--- What a worker executes for this job, read afresh for every attempt: $1 is the payload.
+-- What a worker executes for this job, read afresh for every attempt: $1 is the payload. Where it runs as another role,
+-- $2 is a nonce, which comes back beside the answer; settle, with the nonce alone, runs what is deferred; state is what
+-- caller_state says.
 -- Called by: sql/jobs/sql_call.sql.
 CREATE FUNCTION rota.sql_job_call(job text, OUT call text, OUT transaction_mode text, OUT is_answering boolean,
-    OUT settle text)
+    OUT settle text, OUT run_as text, OUT state text)
 LANGUAGE plpgsql STABLE SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
@@ -241,14 +305,18 @@ BEGIN
                 format('Call allow_run_as(%L, %L) in this schema, as a superuser or as its owner and member of that '
                     'role.', known.run_as, current_user));
         END IF;
-        call := format('SELECT rota.%I(%s::oid::regprocedure, $1::jsonb)', 'run_as_' || known.run_as, found.id);
-        settle := format('SELECT rota.%I(NULL, NULL)', 'run_as_' || known.run_as);
+        run_as := known.run_as;
+        state := rota.caller_state(run_as);
+        call := format('SELECT answer, proof FROM rota.%I(%s::pg_catalog.oid, $1::pg_catalog.jsonb, '
+            '$2::pg_catalog.text)', 'run_as_' || run_as, found.id);
+        settle := format('SELECT answer, proof FROM rota.%I(0::pg_catalog.oid, ''null''::pg_catalog.jsonb, '
+            '$1::pg_catalog.text)', 'run_as_' || run_as);
     END IF;
 END $$;
 
 -- Refuses a rule of cleanup (RO002). Tables and columns of rules are looked up in the catalogue, conditions come
 -- from a fixed grammar: a rule is data and cannot say anything else.
--- Called by: check_rule, check_rule_keys, rule_age, rule_column, rule_condition, rule_filter, rule_table.
+-- Called by: check_owners, check_rule, check_rule_keys, rule_age, rule_column, rule_condition, rule_filter, rule_table.
 CREATE FUNCTION rota.bad_rule(rule integer, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -259,7 +327,7 @@ BEGIN
 END $$;
 
 -- The table that a rule of cleanup is about: an ordinary or a partitioned one, and none of Rota's.
--- Called by: apply_rule, check_rule, plan_cleanup.
+-- Called by: apply_rule, check_cleanup, check_rule, plan_cleanup.
 CREATE FUNCTION rota.rule_table(rule integer, said jsonb) RETURNS regclass LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
     relation regclass := rota.table_of(said ->> 'table');
@@ -307,6 +375,87 @@ BEGIN
     END IF;
 END $$;
 
+-- Whether code of a role may run with the rights of the current one: it is this role, one that it is a member of, or a
+-- superuser. A superuser is no member of all others here: as one, everybody's code could do everything.
+-- Called by: cleanup_fault, compared_as, sql/cleanup/known_tables.sql.
+CREATE FUNCTION rota.is_trusted(of_role oid) RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
+    WITH RECURSIVE mine (id) AS (
+        SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user
+        UNION SELECT m.roleid FROM mine JOIN pg_auth_members m ON m.member = mine.id)
+    SELECT EXISTS (SELECT FROM mine WHERE mine.id = of_role)
+        OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = of_role AND r.rolsuper)
+$$;
+
+-- Why rows of a table are not removed as the current role: somebody else's code would run with its rights. That is code
+-- of who owns the table, a part of it, or one whose rows go or change with its rows; and of who wrote what their
+-- triggers call. A SECURITY DEFINER function runs as its own owner. NULL: nothing is against it.
+-- Called by: check_owners, sql/cleanup/known_tables.sql.
+CREATE FUNCTION rota.cleanup_fault(relation oid) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
+    WITH RECURSIVE touched (id) AS (
+        SELECT cleanup_fault.relation
+        UNION SELECT next.id FROM touched CROSS JOIN LATERAL (
+            SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = touched.id
+            UNION ALL SELECT c.conrelid FROM pg_constraint c
+            WHERE c.confrelid = touched.id AND c.contype = 'f' AND c.confdeltype IN ('c', 'n', 'd')) next (id)
+    ), called AS (
+        SELECT t.tgrelid, t.tgname, f.oid::regprocedure::text AS what, f.proowner AS role
+        FROM touched JOIN pg_trigger t ON t.tgrelid = touched.id AND NOT t.tgisinternal AND t.tgenabled <> 'D'
+        JOIN pg_depend d ON d.classid = 'pg_trigger'::regclass AND d.objid = t.oid
+            AND d.refclassid = 'pg_proc'::regclass
+        JOIN pg_proc f ON f.oid = d.refobjid AND NOT f.prosecdef
+        UNION ALL
+        SELECT t.tgrelid, t.tgname, o.oid::regoperator::text, o.oprowner
+        FROM touched JOIN pg_trigger t ON t.tgrelid = touched.id AND NOT t.tgisinternal AND t.tgenabled <> 'D'
+        JOIN pg_depend d ON d.classid = 'pg_trigger'::regclass AND d.objid = t.oid
+            AND d.refclassid = 'pg_operator'::regclass
+        JOIN pg_operator o ON o.oid = d.refobjid
+    )
+    SELECT coalesce(
+        (SELECT format('%s belongs to role "%s", whose triggers and policies would run as role "%s"', c.oid::regclass,
+             pg_get_userbyid(c.relowner), current_user)
+         FROM touched JOIN pg_class c ON c.oid = touched.id WHERE NOT rota.is_trusted(c.relowner)
+         ORDER BY c.oid <> cleanup_fault.relation, c.oid LIMIT 1),
+        (SELECT format('trigger "%s" of %s calls %s of role "%s", which would run as role "%s"', k.tgname,
+             k.tgrelid::regclass, k.what, pg_get_userbyid(k.role), current_user)
+         FROM called k WHERE NOT rota.is_trusted(k.role) ORDER BY k.tgrelid, k.tgname, k.what LIMIT 1))
+$$;
+
+-- Refuses a table whose rows are not removed as the current role.
+-- Called by: apply_rule, check_cleanup, plan_cleanup.
+CREATE FUNCTION rota.check_owners(rule integer, relation regclass) RETURNS void LANGUAGE plpgsql STABLE
+SET jit = off AS $$
+DECLARE
+    fault text := rota.cleanup_fault(relation);
+BEGIN
+    IF fault IS NOT NULL THEN
+        PERFORM rota.bad_rule(rule, fault, format('Make role "%s" a member of that role if it may run its code, or '
+            'remove the rows with a SQL job that has run_as.', current_user));
+    END IF;
+END $$;
+
+-- The type as which a column is compared, and its operator. Without the checks of a domain, which are code of its
+-- owner; with the type's own operator, whatever is in the search path. Nothing where the type is somebody else's.
+-- Called by: rule_condition.
+CREATE FUNCTION rota.compared_as(type oid, op text, OUT kind text, OUT operator text) LANGUAGE sql STABLE
+SET jit = off AS $$
+    WITH RECURSIVE base (id, n) AS (
+        SELECT compared_as.type, 0
+        UNION ALL SELECT t.typbasetype, base.n + 1 FROM base JOIN pg_type t ON t.oid = base.id AND t.typtype = 'd')
+    SELECT format_type(t.oid, -1), CASE
+        WHEN t.oid < 16384 OR t.typtype = 'e' THEN format('OPERATOR(pg_catalog.%s)', compared_as.op)
+        ELSE (SELECT format('OPERATOR(%I.%s)', n.nspname, o.oprname)
+              FROM pg_opclass c JOIN pg_am m ON m.oid = c.opcmethod AND m.amname = 'btree'
+              JOIN pg_amop a ON a.amopfamily = c.opcfamily AND a.amoplefttype = t.oid AND a.amoprighttype = t.oid
+              JOIN pg_operator e ON e.oid = a.amopopr
+              JOIN pg_operator o ON o.oid IN (e.oid, e.oprnegate) AND o.oprname = compared_as.op
+              JOIN pg_namespace n ON n.oid = o.oprnamespace
+              WHERE c.opcintype = t.oid AND c.opcdefault LIMIT 1) END
+    FROM base JOIN pg_type t ON t.oid = base.id
+    WHERE t.typtype IN ('b', 'e')
+      AND (t.oid < 16384 OR t.typtype = 'e' OR (rota.is_trusted(t.typowner) AND t.typelem = 0))
+    ORDER BY base.n DESC LIMIT 1
+$$;
+
 -- A condition of a rule, {"column", "op", "value"}, as SQL. A value is tried as the column's type, so that a rule that
 -- cannot work is refused when it is written.
 -- Called by: rule_filter.
@@ -314,33 +463,38 @@ CREATE FUNCTION rota.rule_condition(rule integer, relation regclass, condition j
 LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
     found pg_attribute := rota.rule_column(rule, relation, condition ->> 'column');
-    kind  text := format_type(found.atttypid, found.atttypmod);
     op    text := lower(condition ->> 'op');
+    known record;
     value text;
 BEGIN
     PERFORM rota.check_rule_keys(rule, condition, '{column,op,value}');
+    SELECT c.kind, c.operator INTO known
+    FROM rota.compared_as(found.atttypid, CASE op WHEN 'in' THEN '=' ELSE op END) c;
     IF op IN ('is null', 'is not null') AND NOT condition ? 'value' THEN
         RETURN format('%I %s', found.attname, upper(op));
     ELSIF op IN ('=', '<>', '<', '<=', '>', '>=')
         AND jsonb_typeof(condition -> 'value') IN ('string', 'number', 'boolean') THEN
-        value := format('%L::%s', condition ->> 'value', kind);
+        value := format('%L::%s', condition ->> 'value', known.kind);
     ELSIF op = 'in' AND jsonb_typeof(condition -> 'value') = 'array' AND NOT EXISTS (
         SELECT FROM jsonb_array_elements(condition -> 'value') v
         WHERE jsonb_typeof(v) NOT IN ('string', 'number', 'boolean')) THEN
-        op := '=';
-        value := format('ANY (%L::%s[])', ARRAY(SELECT jsonb_array_elements_text(condition -> 'value')), kind);
+        value := format('ANY (%L::%s[])', ARRAY(SELECT jsonb_array_elements_text(condition -> 'value')), known.kind);
     ELSE
         PERFORM rota.bad_rule(rule, format('condition %s is not valid', condition),
             'op must be =, <>, <, <=, > or >= with a value, in with a list of values, or is null or is not null '
             'without a value.');
     END IF;
+    IF known.operator IS NULL THEN
+        PERFORM rota.bad_rule(rule, format('column "%s" has the type %s, which cannot be compared here', found.attname,
+            format_type(found.atttypid, NULL)), 'Choose a column of one of the server''s types, or of an enum.');
+    END IF;
     BEGIN
-        EXECUTE format('SELECT NULL::%s %s %s', kind, op, value);
+        EXECUTE format('SELECT NULL::%s %s %s', known.kind, known.operator, value);
     EXCEPTION WHEN OTHERS THEN
         PERFORM rota.bad_rule(rule, format('condition %s does not match column "%s" of type %s', condition,
-            found.attname, kind), SQLERRM);
+            found.attname, format_type(found.atttypid, found.atttypmod)), SQLERRM);
     END;
-    RETURN format('%I %s %s', found.attname, op, value);
+    RETURN format('%I %s %s', found.attname, known.operator, value);
 END $$;
 
 -- The age that a rule of cleanup names, as an interval; refuses what is none.
@@ -425,6 +579,7 @@ DECLARE
 BEGIN
     PERFORM rota.check_rule(rule, said);
     relation := rota.rule_table(rule, said);
+    PERFORM rota.check_owners(rule, relation);
     size := coalesce((said ->> 'batch_size')::integer, 1000);
     batches := coalesce((said ->> 'max_batches')::integer, 100);
     filter := rota.rule_filter(rule, relation, said);
@@ -457,6 +612,7 @@ BEGIN
     FOR one IN SELECT r.n, r.said FROM jsonb_array_elements(payload -> 'rules') WITH ORDINALITY AS r (said, n) LOOP
         PERFORM rota.check_rule(one.n::integer, one.said);
         relation := rota.rule_table(one.n::integer, one.said);
+        PERFORM rota.check_owners(one.n::integer, relation);
         rule := one.n;
         table_name := relation::text;
         EXECUTE format('SELECT count(*) FROM %s WHERE %s', relation, rota.rule_filter(rule, relation, one.said))
@@ -484,21 +640,24 @@ BEGIN
         jsonb_build_object('rules', done));
 END $$;
 
--- Trigger: a schedule of the cleanup has rules that can be applied, when it is written and not when it first runs.
-CREATE FUNCTION rota.check_cleanup() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Refuses a schedule of the cleanup whose rules cannot be applied, when it is written and not when it first runs.
+-- Called by: before_schedule.
+CREATE FUNCTION rota.check_cleanup(s rota.schedules) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
-    IF TG_OP = 'UPDATE' AND (NEW.job, NEW.payload) IS NOT DISTINCT FROM (OLD.job, OLD.payload) THEN
-        RETURN NEW;
-    ELSIF jsonb_typeof(NEW.payload -> 'rules') IS DISTINCT FROM 'array' THEN
+    IF s.job <> 'rota' || '.cleanup' OR s.payload IS NULL THEN
+        RETURN;
+    ELSIF jsonb_typeof(s.payload -> 'rules') IS DISTINCT FROM 'array' THEN
         RAISE EXCEPTION
             'schedule "%": the payload of cleanup must be {"rules": [{"table", "column", "older_than", …}]}, not %',
-            NEW.name, left(NEW.payload::text, 200)
+            s.name, left(s.payload::text, 200)
             USING ERRCODE = 'RO002', HINT =
             'Write for example {"rules": [{"table": "public.sessions", "column": "expires_at", "older_than": 86400}]}.';
     END IF;
     PERFORM rota.check_rule(r.n::integer, r.said)
-    FROM jsonb_array_elements(NEW.payload -> 'rules') WITH ORDINALITY AS r (said, n);
-    RETURN NEW;
+    FROM jsonb_array_elements(s.payload -> 'rules') WITH ORDINALITY AS r (said, n);
+    -- A superuser writes rules for workers of another role, who ask again.
+    IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
+        PERFORM rota.check_owners(r.n::integer, rota.rule_table(r.n::integer, r.said))
+        FROM jsonb_array_elements(s.payload -> 'rules') WITH ORDINALITY AS r (said, n);
+    END IF;
 END $$;
-CREATE TRIGGER b_cleanup BEFORE INSERT OR UPDATE OF job, payload ON rota.schedules FOR EACH ROW
-    WHEN (NEW.job = 'rota' || '.cleanup' AND NEW.payload IS NOT NULL) EXECUTE FUNCTION rota.check_cleanup();

@@ -77,15 +77,17 @@ SET jit = off AS $$
     GROUP BY b.job, j.is_enabled, j.event_delivery, j.queue ORDER BY b.job
 $$;
 
--- Trigger: rota.event_bindings holds what the jobs say in events and event_filters, made ready for emit.
-CREATE FUNCTION rota.follow_bindings() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- rota.event_bindings holds what the jobs say in events and event_filters, made ready for emit.
+-- Called by: after_job.
+CREATE FUNCTION rota.follow_bindings(new rota.jobs, old rota.jobs) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
-    IF TG_OP <> 'INSERT' THEN
+    IF OLD.name IS NOT NULL THEN
         DELETE FROM rota.event_bindings b WHERE b.job = OLD.name
-            AND (TG_OP = 'DELETE' OR NEW.deleted_from_code_at IS NOT NULL
+            AND (NEW.name IS NULL OR NEW.deleted_from_code_at IS NOT NULL
             OR b.pattern <> ALL (NEW.events));
     END IF;
-    IF TG_OP <> 'DELETE' AND NEW.deleted_from_code_at IS NULL THEN
+    IF NEW.name IS NOT NULL AND NEW.deleted_from_code_at IS NULL THEN
         INSERT INTO rota.event_bindings AS b (pattern, job, is_pattern, like_pattern, filter, has_values, test)
         SELECT e.name, NEW.name, strpos(e.name, '*') > 0, rota.like_event(e.name), f.filter,
                nullif(rota.filter_values(f.filter), '{}'), rota.filter_test(f.filter)::jsonpath
@@ -95,11 +97,7 @@ BEGIN
             test = excluded.test
         WHERE b.filter IS DISTINCT FROM excluded.filter;
     END IF;
-    RETURN NULL;
 END $$;
-CREATE TRIGGER jobs_bindings AFTER INSERT OR DELETE OR UPDATE OF events, event_filters, deleted_from_code_at, code
-    ON rota.jobs
-    FOR EACH ROW EXECUTE FUNCTION rota.follow_bindings();
 
 -- Refuses what cannot be the name of an event.
 -- Called by: check_job, refuse_event.
@@ -209,8 +207,10 @@ CREATE FUNCTION rota.fits(payload jsonb, filter jsonb) RETURNS boolean LANGUAGE 
             rota.filter_test(coalesce(filter, '{}')) IS NULL)
 $$;
 
--- Trigger: filters follow the code until somebody touches them.
-CREATE FUNCTION rota.check_event_filters() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Filters follow the code until somebody touches them.
+-- Called by: before_job.
+CREATE FUNCTION rota.check_event_filters(new rota.jobs, old rota.jobs) RETURNS rota.jobs
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     one record;
 BEGIN
@@ -229,8 +229,6 @@ BEGIN
     END LOOP;
     RETURN NEW;
 END $$;
-CREATE TRIGGER jobs_event_filters BEFORE INSERT OR UPDATE OF code, event_filters ON rota.jobs
-    FOR EACH ROW EXECUTE FUNCTION rota.check_event_filters();
 
 -- Says in words what emit has found wrong.
 -- Called by: emit, emit_many.
@@ -298,12 +296,13 @@ CREATE FUNCTION rota.event_payload(payload jsonb) RETURNS jsonb LANGUAGE sql IMM
 $$;
 
 -- Keeps an event, and starts one run, in the caller's transaction, of each enabled job that is bound to it and whose
--- filter it fits. A key makes it happen once for each of them, as with enqueue.
--- Called by: sql/events/emit.sql, users, watch_row.
+-- filter it fits. A key makes it happen once for each of them, as with enqueue; with a period it holds for events of
+-- the same name, or for all of one `key_scope`.
+-- Called by: sql/events/emit.sql, tell_dead_letter, users, watch_row.
 CREATE FUNCTION rota.emit(
     event text, payload jsonb DEFAULT '{}', tenant text DEFAULT '', key text DEFAULT NULL, metadata jsonb DEFAULT NULL,
     key_seconds double precision DEFAULT NULL, parent_run_id bigint DEFAULT NULL, hook text DEFAULT NULL,
-    period_seconds double precision DEFAULT NULL, source jsonb DEFAULT NULL
+    period_seconds double precision DEFAULT NULL, source jsonb DEFAULT NULL, key_scope text DEFAULT NULL
 ) RETURNS TABLE (job text, run_id bigint, is_duplicate boolean) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 #variable_conflict use_column
@@ -357,16 +356,16 @@ BEGIN
     END IF;
     IF emit.period_seconds IS NOT NULL THEN
         INSERT INTO rota.event_keys AS k (tenant, name, key, event_id, event_at, expires_at)
-        VALUES (emit.tenant, emit.event, emit.key, made.id, made.clock, rota.after(made.clock, emit.period_seconds))
+        VALUES (emit.tenant, coalesce(emit.key_scope, emit.event), emit.key, made.id, made.clock,
+            rota.after(made.clock, emit.period_seconds))
         ON CONFLICT (tenant, name, key) DO UPDATE SET event_id = excluded.event_id, event_at = excluded.event_at,
             expires_at = excluded.expires_at
         WHERE k.expires_at <= made.clock;
         IF NOT FOUND THEN
             PERFORM nextval('rota.duplicates');
             SELECT k.event_id, e.deliveries INTO first
-            FROM rota.event_keys k LEFT JOIN rota.events e ON e.tenant = k.tenant AND e.name = k.name
-                AND e.id = k.event_id AND e.at = k.event_at
-            WHERE k.tenant = emit.tenant AND k.name = emit.event AND k.key = emit.key;
+            FROM rota.event_keys k LEFT JOIN rota.events e ON e.id = k.event_id AND e.at = k.event_at
+            WHERE k.tenant = emit.tenant AND k.name = coalesce(emit.key_scope, emit.event) AND k.key = emit.key;
             INSERT INTO rota.events (tenant, name, id, at, payload, key, actor, role, source, metadata, duplicate_of)
             VALUES (emit.tenant, emit.event, made.id, made.clock, emit.payload, emit.key, made.actor, made.role,
                 made.source, emit.metadata, first.event_id);
@@ -538,8 +537,10 @@ CREATE FUNCTION rota.delivery_fault(rule jsonb) RETURNS text LANGUAGE sql IMMUTA
     END
 $$;
 
--- Trigger: the rule of delivery follows the code until somebody touches it, as filters do.
-CREATE FUNCTION rota.check_event_delivery() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- The rule of delivery follows the code until somebody touches it, as filters do.
+-- Called by: before_job.
+CREATE FUNCTION rota.check_event_delivery(new rota.jobs, old rota.jobs) RETURNS rota.jobs
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF rota.is_syncing() AND NEW.code ? 'event_delivery' AND NOT NEW.edited ? 'event_delivery' THEN
         NEW.event_delivery := NEW.code -> 'event_delivery';
@@ -552,8 +553,6 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER jobs_event_delivery BEFORE INSERT OR UPDATE OF code, event_delivery ON rota.jobs
-    FOR EACH ROW EXECUTE FUNCTION rota.check_event_delivery();
 
 -- The burst that an event belongs to, among the keys of a job. A template knows what those of limits know, and
 -- {event.name} and {event.key}.

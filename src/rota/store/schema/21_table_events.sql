@@ -5,11 +5,11 @@
 -- Numbers of watches.
 CREATE SEQUENCE rota.watch_ids;
 
--- Watches of tables: what was installed, to be compared with what is there.
+-- Watches of tables: what was installed, to be compared with what is there. Which table that is now, the triggers say
+-- (watched_table): the server's number of a table changes when a dump of the database is restored.
 CREATE TABLE rota.table_watches (
     tenant        text COLLATE "C" NOT NULL DEFAULT '',  -- of its events, unless a column says
     id            bigint NOT NULL,
-    relation      oid NOT NULL,
     table_name    text NOT NULL,                         -- as it was called, with its schema
     event         text NOT NULL,                         -- its events are called so, with the operation after a dot
     operations    text[] NOT NULL,
@@ -46,6 +46,18 @@ BEGIN
 EXCEPTION WHEN invalid_name OR syntax_error OR feature_not_supported THEN
     RETURN NULL;
 END $$;
+
+-- The table of a watch: the one that has its triggers, under whatever name, else the one that is called like it; NULL
+-- where there is neither. A partition's copy of a trigger does not count.
+-- Called by: unwatch_table, watch_table, watches.
+CREATE FUNCTION rota.watched_table(watch rota.table_watches) RETURNS oid LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT coalesce(
+        (SELECT t.tgrelid FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid
+         JOIN pg_class own ON own.oid = 'rota.jobs'::regclass AND own.relnamespace = f.pronamespace
+         WHERE watch.triggers ? t.tgname::text AND t.tgparentid = 0 AND f.proname IN ('watch_row', 'watch_rows')
+         ORDER BY t.tgrelid = to_regclass(watch.table_name)::oid DESC NULLS LAST, t.tgrelid LIMIT 1),
+        (SELECT c.oid FROM pg_class c WHERE c.oid = to_regclass(watch.table_name) AND c.relkind IN ('r', 'p')))
+$$;
 
 -- Whether all columns of a table are of built-in types, so that to_jsonb calls nothing that somebody else has
 -- defined.
@@ -151,6 +163,32 @@ SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_merg
     SELECT count(nextval('rota.event_starts')) FROM generate_series(1, cardinality(runs));
 $$;
 
+-- Whether a trigger that calls watch_rows or watch_row is one that watch_table makes, and its watch is still there:
+-- whoever may execute these functions, which run as their owner, can write a trigger too. Without its transition tables
+-- a name like new_rows would mean a table of the caller's, and a temporary table is nobody else's. False: the watch was
+-- removed, so there is nothing to tell.
+-- Called by: watch_row, watch_rows.
+CREATE FUNCTION rota.is_watching(relation oid, trigger_name text, operation text, level text, watch text)
+RETURNS boolean LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    wants_old constant boolean := level = 'STATEMENT' AND operation IN ('UPDATE', 'DELETE');
+    wants_new constant boolean := level = 'STATEMENT' AND operation IN ('INSERT', 'UPDATE');
+    is_ours   boolean;
+BEGIN
+    SELECT c.relpersistence <> 't' AND c.relkind IN ('r', 'p') AND operation IN ('INSERT', 'UPDATE', 'DELETE')
+        AND (t.tgtype & 66) = 0 AND ((t.tgtype & 1) = 1) = (level = 'ROW')
+        AND (NOT wants_old OR t.tgoldtable IS NOT DISTINCT FROM 'old_rows')
+        AND (NOT wants_new OR t.tgnewtable IS NOT DISTINCT FROM 'new_rows')
+        AND watch ~ '^[0-9]{1,18}$' INTO is_ours
+    FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    WHERE t.tgrelid = relation AND t.tgname = trigger_name;
+    IF is_ours IS NOT TRUE THEN
+        RAISE EXCEPTION 'trigger "%" of % was not made by watch_table', trigger_name, relation::regclass
+            USING ERRCODE = 'RO002', HINT = 'Drop it, and call watch_table for the table.';
+    END IF;
+    RETURN EXISTS (SELECT FROM rota.table_watches w WHERE w.id = watch::bigint);
+END $$;
+
 -- Trigger on a user's table, once for each statement: emits an event for each row. It runs as the owner of Rota's
 -- schema, because whoever writes the table need not know of Rota; so it takes nothing from the caller's search_path,
 -- and no expression that somebody wrote is evaluated in it: conditions are the triggers' own, and run as the writer.
@@ -165,6 +203,9 @@ DECLARE
     rows_from text;
     part      record;
 BEGIN
+    IF NOT rota.is_watching(TG_RELID, TG_NAME, TG_OP, 'STATEMENT', TG_ARGV[0]) THEN
+        RETURN NULL;
+    END IF;
     rows_from := CASE TG_OP
         WHEN 'INSERT' THEN format('(SELECT NULL::jsonb AS o, %s AS n FROM new_rows r)',
             rota.row_expression(TG_RELID, 'r', columns))
@@ -201,6 +242,9 @@ DECLARE
     new_row   jsonb;
     lasting   jsonb;
 BEGIN
+    IF NOT rota.is_watching(TG_RELID, TG_NAME, TG_OP, 'ROW', TG_ARGV[0]) THEN
+        RETURN NULL;
+    END IF;
     IF rota.is_plain_row(TG_RELID) THEN
         old_row := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END;
         new_row := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END;
@@ -289,11 +333,11 @@ BEGIN
         PERFORM rota.check_condition(watch_table.condition);
     END IF;
     SELECT w.id INTO same FROM rota.table_watches w
-    WHERE w.relation = target AND (w.tenant, w.event, w.operations, w.update_of, w.columns, w.condition,
+    WHERE rota.watched_table(w) = target AND (w.tenant, w.event, w.operations, w.update_of, w.columns, w.condition,
         w.tenant_column) IS NOT DISTINCT FROM (watch_table.tenant, prefix, wanted, watch_table.update_of,
         watch_table.columns, watch_table.condition, watch_table.tenant_column)
-      AND NOT EXISTS (SELECT FROM jsonb_object_keys(w.triggers) k WHERE NOT EXISTS (SELECT FROM pg_trigger t
-          WHERE t.tgrelid = target AND t.tgname = k))
+      AND NOT EXISTS (SELECT FROM jsonb_object_keys(rota.as_object(w.triggers)) k WHERE NOT EXISTS (
+          SELECT FROM pg_trigger t WHERE t.tgrelid = target AND t.tgname = k))
     ORDER BY w.id LIMIT 1;
     IF same IS NOT NULL THEN
         RETURN same;
@@ -330,9 +374,9 @@ BEGIN
         made := made || (SELECT jsonb_build_object(t.tgname, pg_get_triggerdef(t.oid)) FROM pg_trigger t
             WHERE t.tgrelid = target AND t.tgname = name);
     END LOOP;
-    INSERT INTO rota.table_watches (tenant, id, relation, table_name, event, operations, update_of, columns, condition,
+    INSERT INTO rota.table_watches (tenant, id, table_name, event, operations, update_of, columns, condition,
         tenant_column, triggers, created_by)
-    VALUES (watch_table.tenant, watch, target, found.full_name, prefix, wanted, watch_table.update_of,
+    VALUES (watch_table.tenant, watch, found.full_name, prefix, wanted, watch_table.update_of,
         watch_table.columns, watch_table.condition, watch_table.tenant_column, made,
         coalesce(watch_table.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user));
     PERFORM rota.write_audit(watch_table.actor, 'watch.created', 'watch', watch::text, NULL,
@@ -359,10 +403,11 @@ BEGIN
     END IF;
     FOR one IN SELECT w.*, c.oid AS target, CASE WHEN c.oid IS NOT NULL
         THEN format('%I.%I', n.nspname, c.relname) END AS full_name FROM rota.table_watches w
-               LEFT JOIN pg_class c ON c.oid = w.relation LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
+               LEFT JOIN pg_class c ON c.oid = rota.watched_table(w)
+               LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
                WHERE w.id = unwatch_table.watch
                   OR w.table_name IN (unwatch_table.table_name, 'public.' || unwatch_table.table_name)
-                  OR w.relation = rota.table_of(unwatch_table.table_name)
+                  OR c.oid = rota.table_of(unwatch_table.table_name)
                ORDER BY w.id LOOP
         FOR name IN SELECT t.tgname FROM pg_trigger t WHERE t.tgrelid = one.target AND one.triggers ? t.tgname
             AND NOT t.tgisinternal LOOP
@@ -413,12 +458,12 @@ CREATE FUNCTION rota.watches() RETURNS TABLE (
                 WHEN pg_get_triggerdef(t.oid) <> k.value AND format('%I.%I', n.nspname, c.relname) = w.table_name
                     THEN format('the trigger %s was changed', k.key)
             END
-            FROM jsonb_each_text(w.triggers) k LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = k.key
-                AND NOT t.tgisinternal
+            FROM jsonb_each_text(rota.as_object(w.triggers)) k
+            LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = k.key AND NOT t.tgisinternal
             LEFT JOIN pg_proc f ON f.oid = t.tgfoid ORDER BY k.key), NULL) END
     FROM rota.table_watches w
     CROSS JOIN (SELECT j.relnamespace, j.relowner FROM pg_class j WHERE j.oid = 'rota.jobs'::regclass) own
-    LEFT JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p')
+    LEFT JOIN pg_class c ON c.oid = rota.watched_table(w)
     LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
     ORDER BY w.id
 $$;

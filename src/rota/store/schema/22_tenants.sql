@@ -63,7 +63,7 @@ SET jit = off AS $$
 $$;
 
 -- Refuses what cannot be the name of a tenant (RO002).
--- Called by: check_quota, check_schedule_tenant, delete_tenant_part, delete_tenant_traces, pause_tenant, set_tenant.
+-- Called by: before_schedule, check_quota, delete_tenant_part, delete_tenant_traces, pause_tenant, set_tenant.
 CREATE FUNCTION rota.check_tenant(name text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     IF name IS NULL OR rota.tenant_fault(name) IS NOT NULL THEN
@@ -73,15 +73,6 @@ BEGIN
             USING ERRCODE = 'RO002', HINT = 'Use an ID or a short name, such as acme or customer-17.';
     END IF;
 END $$;
-
--- Trigger: the tenant of a schedule has a name that a tenant can have.
-CREATE FUNCTION rota.check_schedule_tenant() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-BEGIN
-    PERFORM rota.check_tenant(NEW.tenant);
-    RETURN NEW;
-END $$;
-CREATE TRIGGER a_tenant BEFORE INSERT OR UPDATE OF tenant ON rota.schedules FOR EACH ROW
-    WHEN (NEW.tenant <> '') EXECUTE FUNCTION rota.check_schedule_tenant();
 
 -- Trigger: version and time of a change of a tenant, by plain SQL too.
 CREATE FUNCTION rota.stamp_tenant() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -117,7 +108,7 @@ BEGIN
             WHERE was IS NULL AND n.value <> 'null' OR was -> n.key <> n.value),
         NULL, whose);
     -- Every worker looks at once.
-    PERFORM pg_notify('rota', 'tenants');
+    PERFORM rota.call_workers('tenants');
     RETURN NULL;
 END $$;
 CREATE TRIGGER tenants_audit AFTER INSERT OR UPDATE OR DELETE ON rota.tenants FOR EACH ROW
@@ -279,7 +270,8 @@ BEGIN
     ), chosen AS MATERIALIZED (
         SELECT * FROM ready UNION ALL SELECT * FROM limited UNION ALL SELECT * FROM apart LIMIT max_runs
     ), held AS (
-        UPDATE rota.open_runs o SET held_by = 'tenant', held_at = rota.now(), slots = NULL
+        UPDATE rota.open_runs o SET held_by = rota.hold_of(true, NULL, o.suspicion, 'tenant'), held_at = rota.now(),
+            slots = NULL
         WHERE o.id = ANY (ARRAY(SELECT c.id FROM chosen c)) RETURNING o.id
     ), released AS (
         INSERT INTO rota.limit_releases (key, amount)
@@ -298,22 +290,22 @@ CREATE FUNCTION rota.free_runs_of(of_tenant text, max_runs integer) RETURNS inte
 SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
     touched text[];
+    holds   text[];
     freed   integer;
 BEGIN
     -- They keep their place in the line.
     WITH freed AS (
         UPDATE rota.open_runs o
-        SET held_by = CASE WHEN o.limit_keys IS NOT NULL THEN 'limit' WHEN o.is_suspect THEN 'suspect' END,
-            limit_key = o.limit_keys[1],
+        SET held_by = rota.hold_of(true, o.limit_keys, o.suspicion), limit_key = o.limit_keys[1],
             held_at = NULL, enqueued_at = clock_timestamp()
         WHERE o.ctid = ANY (ARRAY(SELECT q.ctid FROM rota.open_runs q
             WHERE q.held_by = 'tenant' AND q.tenant = of_tenant
                                   ORDER BY q.seq LIMIT max_runs FOR UPDATE SKIP LOCKED))
-        RETURNING o.queue
+        RETURNING o.queue, o.held_by
     )
-    SELECT count(*), array_agg(DISTINCT queue) INTO freed, touched FROM freed;
-    PERFORM rota.wake(coalesce(touched, '{}'));
-    PERFORM rota.wake_admission() WHERE freed > 0 AND EXISTS (SELECT FROM rota.settings s WHERE s.has_limits);
+    SELECT count(*), array_agg(DISTINCT queue) FILTER (WHERE held_by IS NULL), array_agg(DISTINCT held_by)
+    INTO freed, touched, holds FROM freed;
+    PERFORM rota.wake_for(touched, holds);
     RETURN freed;
 END $$;
 
@@ -410,15 +402,6 @@ CREATE TABLE rota.tenant_depths (
 );
 COMMENT ON TABLE rota.tenant_depths IS 'The last count of waiting and running runs by tenant.';
 
--- One row: when that was counted, and how long it took.
-CREATE TABLE rota.tenant_marks (
-    is_only    boolean PRIMARY KEY DEFAULT true CHECK (is_only),
-    counted_at timestamptz NOT NULL,
-    took_ms    double precision NOT NULL
-);
-COMMENT ON TABLE rota.tenant_marks IS 'When the runs of tenants were last counted, and how long that took.';
-INSERT INTO rota.tenant_marks VALUES (true, '2000-01-01', 0);
-
 -- What each tenant did by day, for quotas and statistics.
 CREATE TABLE rota.tenant_days (
     tenant    text COLLATE "C" NOT NULL,
@@ -443,7 +426,8 @@ CREATE TABLE rota.tenant_changes (
     succeeded bigint NOT NULL DEFAULT 0,
     failed    bigint NOT NULL DEFAULT 0,
     other     bigint NOT NULL DEFAULT 0,
-    seconds   double precision NOT NULL DEFAULT 0
+    seconds   double precision NOT NULL DEFAULT 0,
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY
 );
 COMMENT ON TABLE rota.tenant_changes IS 'Changes that are not yet added to tenant_days.';
 
@@ -472,10 +456,7 @@ SET enable_seqscan = off SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
     began timestamptz := clock_timestamp();
 BEGIN
-    IF NOT EXISTS (SELECT FROM rota.tenant_marks m
-                   WHERE m.counted_at <= began - make_interval(secs => greatest(max_age_seconds,
-                       least(m.took_ms / 20, 300)))
-                      OR m.counted_at > began + interval '1 minute') THEN
+    IF NOT rota.is_count_due('tenants', max_age_seconds) THEN
         RETURN false;
     END IF;
     WITH counted AS MATERIALIZED (
@@ -498,7 +479,7 @@ BEGIN
     WHERE (d.blocked, d.scheduled, d.queued, d.held, d.running, d.waiting, d.oldest_at) IS DISTINCT FROM
           (excluded.blocked, excluded.scheduled, excluded.queued, excluded.held, excluded.running, excluded.waiting,
               excluded.oldest_at);
-    UPDATE rota.tenant_marks SET counted_at = began, took_ms = extract(epoch FROM clock_timestamp() - began) * 1000;
+    PERFORM rota.mark_count('tenants', began);
     RETURN true;
 END $$;
 
@@ -593,8 +574,8 @@ BEGIN
     WHEN 'schedules' THEN
         -- The triggers remember them as deleted, by their numbers, until their ledgers are gone.
         DELETE FROM rota.schedules s WHERE s.id = ANY (ARRAY(
-            SELECT o.id FROM rota.schedules o WHERE o.tenant = of_tenant ORDER BY o.name LIMIT max_rows
-            FOR UPDATE SKIP LOCKED));
+            SELECT o.id FROM rota.schedules o JOIN rota.schedule_state t ON t.schedule_id = o.id
+            WHERE o.tenant = of_tenant ORDER BY o.name LIMIT max_rows FOR UPDATE SKIP LOCKED));
     WHEN 'open_runs' THEN
         SELECT array_agg(r.id) INTO ids FROM (
             SELECT o.id FROM rota.open_runs o WHERE o.tenant = of_tenant AND o.tenant <> '' AND o.state <> 'running'
@@ -616,6 +597,8 @@ BEGIN
         DELETE FROM rota.handled_runs h WHERE h.run_id = ANY (ids);
         RETURN rota.prune_tenant(of_tenant, '{succeeded,failed,cancelled}', 'infinity', max_rows);
     WHEN 'keys' THEN
+        DELETE FROM rota.key_releases r WHERE r.ctid = ANY (ARRAY(SELECT o.ctid FROM rota.key_releases o
+            WHERE o.tenant = of_tenant FOR UPDATE SKIP LOCKED));
         DELETE FROM rota.keys k WHERE k.ctid = ANY (ARRAY(SELECT o.ctid FROM rota.keys o WHERE o.tenant = of_tenant
             LIMIT max_rows FOR UPDATE SKIP LOCKED));
     WHEN 'events' THEN
@@ -632,8 +615,6 @@ BEGIN
             WHERE o.tenant = of_tenant LIMIT max_rows FOR UPDATE SKIP LOCKED));
     WHEN 'limit_releases' THEN
         DELETE FROM rota.limit_releases r WHERE r.tenant = of_tenant;
-    WHEN 'limit_repairs' THEN
-        DELETE FROM rota.limit_repairs r WHERE r.tenant = of_tenant;
     WHEN 'hook_refusals' THEN
         DELETE FROM rota.hook_refusals r WHERE r.ctid = ANY (ARRAY(SELECT o.ctid FROM rota.hook_refusals o
             WHERE o.tenant = of_tenant LIMIT max_rows FOR UPDATE SKIP LOCKED));
@@ -678,29 +659,28 @@ BEGIN
         DELETE FROM rota.tenant_changes c WHERE c.tenant = of_tenant;
     WHEN 'tenant_depths' THEN
         DELETE FROM rota.tenant_depths d WHERE d.tenant = of_tenant;
+    WHEN 'bulk_actions' THEN
+        DELETE FROM rota.bulk_actions b WHERE b.filter ->> 'tenant' = of_tenant;
     END CASE;
     GET DIAGNOSTICS removed = ROW_COUNT;
     RETURN removed;
 END $$;
 
--- Deletes attempts and lines of a tenant in one stretch of time, which have no index by tenant: what is left of runs
--- that are gone already.
+-- Deletes lines of a tenant in one stretch of time, which have no index by tenant: what is left of runs that are gone
+-- already.
 -- Called by: sql/tenants/delete_traces.sql.
 CREATE FUNCTION rota.delete_tenant_traces(of_tenant text, from_at timestamptz, to_at timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_custom_plan SET jit = off AS $$
 DECLARE
-    attempts bigint;
-    lines    bigint;
+    removed bigint;
 BEGIN
     PERFORM rota.check_tenant(of_tenant);
-    DELETE FROM rota.past_attempts p WHERE p.tenant = of_tenant AND p.finished_at >= from_at AND p.finished_at < to_at;
-    GET DIAGNOSTICS attempts = ROW_COUNT;
     DELETE FROM rota.logs l WHERE l.tenant = of_tenant AND l.at >= from_at AND l.at < to_at;
-    GET DIAGNOSTICS lines = ROW_COUNT;
-    RETURN attempts + lines;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
 END $$;
 
--- The end of deleting a tenant: the settings go, and the audit says what was deleted.
+-- The end of deleting a tenant: the settings go, and so does what the audit has of its data; it says what was deleted.
 -- Called by: sql/tenants/forget.sql.
 CREATE FUNCTION rota.forget_tenant(of_tenant text, removed jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -708,6 +688,7 @@ DECLARE
     was text[] := rota.say_why(forget_tenant.actor, forget_tenant.reason);
 BEGIN
     DELETE FROM rota.tenants t WHERE t.name = of_tenant;
+    PERFORM rota.forget_values(NULL, of_tenant);
     PERFORM rota.write_audit(NULL, 'tenant.deleted', 'tenant', of_tenant, removed, NULL, NULL, of_tenant);
     PERFORM rota.unsay(was);
 END $$;

@@ -24,12 +24,15 @@ CREATE TABLE rota.limits (
     code           jsonb NOT NULL DEFAULT '{}',                     -- what the code declares, by job
     -- an operator's values, which the code does not touch
     is_edited      boolean NOT NULL DEFAULT false,
-    -- up to this run, those from before it are looked at; NULL: all are
+    -- runs from before it are brought under it in passes by their ids: the place of the pass under way; NULL: none is
     adopted_id     bigint,
     version        integer NOT NULL DEFAULT 1,
     created_at     timestamptz NOT NULL DEFAULT rota.now(),
     updated_at     timestamptz NOT NULL DEFAULT rota.now(),
     updated_by     text NOT NULL DEFAULT session_user,
+    -- when the pass began, or the next one does; infinity: it is the last; NULL: there was one after all such runs
+    adopt_at       timestamptz,
+    adopt_xid      xid8,                                            -- those of transactions below may commit late
     PRIMARY KEY (tenant, name)
 );
 COMMENT ON TABLE rota.limits
@@ -64,9 +67,10 @@ CREATE TABLE rota.limit_releases (
     key      text COLLATE "C" NOT NULL,
     amount   integer NOT NULL,
     run_id   bigint,  -- of a sequence: whose end it was
-    ended_as text COLLATE "C"
+    ended_as text COLLATE "C",
+    id       bigint GENERATED ALWAYS AS IDENTITY,
+    PRIMARY KEY (key, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX limit_releases_key ON rota.limit_releases (key);
 COMMENT ON TABLE rota.limit_releases IS 'Slots that were released and that admission has not counted yet.';
 
 -- Refuses a limit (RO017), in words that name it.
@@ -79,6 +83,51 @@ BEGIN
     END IF;
     RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017', HINT = hint;
 END $$;
+
+-- Runs from before a limit, or a cap of a queue, are brought under it in passes over their ids. Whoever did not see it
+-- when he enqueued may commit long after, so that passes follow one another, at most a tenth of the time, until every
+-- transaction has ended that was open when the second one began, and one more. This begins a pass that is due: the
+-- first finds most; with the second, a second later, the number is taken below which all that saw nothing have theirs.
+-- A number from another server, after a restore, says nothing.
+-- Called by: adopt_runs, tend_caps.
+CREATE FUNCTION rota.begin_pass(INOUT adopted_id bigint, INOUT adopt_at timestamptz, INOUT adopt_xid xid8)
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF adopted_id > 0 THEN
+        RETURN;   -- under way
+    ELSIF adopted_id IS NULL AND adopt_xid IS NULL THEN
+        adopt_xid := pg_current_xact_id();
+    ELSIF adopted_id IS NULL AND (pg_snapshot_xmin(pg_current_snapshot()) >= adopt_xid
+        OR adopt_xid > pg_current_xact_id()) THEN
+        adopted_id := 0;
+        adopt_at := 'infinity';
+        RETURN;
+    END IF;
+    adopted_id := 0;
+    adopt_at := clock_timestamp();
+END $$;
+
+-- A pass has seen all runs: when the next one begins; NULL: that was the last.
+-- Called by: adopt_runs, tend_caps.
+CREATE FUNCTION rota.next_pass(adopt_at timestamptz) RETURNS timestamptz LANGUAGE sql VOLATILE SET jit = off AS $$
+    SELECT CASE WHEN adopt_at < 'infinity'
+        THEN clock_timestamp() + greatest(interval '1 s', 10 * (clock_timestamp() - adopt_at)) END
+$$;
+
+-- Whether a run was enqueued before a limit that holds it now: nobody starts it before it is brought under that. Asked
+-- while such runs may commit, of the few that a claim is about to take.
+-- Called by: claim_runs, pick_shared.
+CREATE FUNCTION rota.lacks_limit(job text, queue text, tenant text, schedule text, limit_keys text[]) RETURNS boolean
+LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT EXISTS (
+        SELECT FROM rota.limits l
+        WHERE l.adopt_at IS NOT NULL AND (l.adopted_id IS NULL OR l.adopt_xid IS NOT NULL)
+          AND (l.jobs IS NULL OR lacks_limit.job = ANY (l.jobs)) AND (l.queue IS NULL OR l.queue = lacks_limit.queue)
+          AND (l.tenant = '' OR l.tenant = lacks_limit.tenant)
+          AND (l.schedule IS NULL OR l.schedule = lacks_limit.schedule)
+          AND NOT EXISTS (SELECT FROM unnest(lacks_limit.limit_keys) k
+              WHERE split_part(k, ':', 1) = left(l.kind, 1) || l.id))
+$$;
 
 -- Trigger: says in words what is wrong with a limit. A limit that counts something else than before gets a new id,
 -- so that runs leave the old counters; a change of its numbers gets a new version.
@@ -130,12 +179,16 @@ BEGIN
     END IF;
     IF TG_OP = 'INSERT' THEN
         NEW.adopted_id := 0;
+        NEW.adopt_at := clock_timestamp();
+        NEW.adopt_xid := NULL;
         NEW.version := 1;
     ELSIF (NEW.kind, NEW.key, NEW.queue, NEW.jobs, NEW.schedule, NEW.tenant) IS DISTINCT FROM (OLD.kind, OLD.key,
         OLD.queue, OLD.jobs, OLD.schedule, OLD.tenant) THEN
         -- It counts something else: runs leave the old counters, and are looked at anew.
         NEW.id := nextval(pg_get_serial_sequence('rota.limits', 'id'));
         NEW.adopted_id := 0;
+        NEW.adopt_at := clock_timestamp();
+        NEW.adopt_xid := NULL;
     END IF;
     IF TG_OP = 'UPDATE' AND (NEW.cap, NEW.period_seconds, NEW.burst, NEW.cost, NEW.on_full) IS DISTINCT FROM (OLD.cap,
         OLD.period_seconds, OLD.burst, OLD.cost, OLD.on_full) THEN
@@ -148,7 +201,7 @@ CREATE TRIGGER limits_check BEFORE INSERT OR UPDATE ON rota.limits FOR EACH ROW 
 -- Trigger: writes every change of a limit to the audit, and wakes the admission, so that it takes effect at once.
 CREATE FUNCTION rota.audit_limit() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    hidden constant text[] := '{id,version,code,adopted_id,created_at,updated_at,updated_by,is_edited}';
+    hidden constant text[] := '{id,version,code,adopted_id,adopt_at,adopt_xid,created_at,updated_at,updated_by,is_edited}';
     before jsonb := CASE WHEN TG_OP <> 'INSERT' THEN jsonb_strip_nulls(to_jsonb(OLD)) - hidden END;
     after  jsonb := CASE WHEN TG_OP <> 'DELETE' THEN jsonb_strip_nulls(to_jsonb(NEW)) - hidden END;
 BEGIN
@@ -163,7 +216,7 @@ BEGIN
         IF TG_OP = 'INSERT' THEN
             UPDATE rota.settings s SET has_limits = true WHERE NOT s.has_limits;
         END IF;
-        PERFORM pg_notify('rota', 'limits');
+        PERFORM rota.call_workers('limits');
     END IF;
     RETURN NULL;
 END $$;
@@ -297,7 +350,7 @@ CREATE FUNCTION rota.last_key(l rota.limits) RETURNS text LANGUAGE sql IMMUTABLE
 AS $$ SELECT left(l.kind, 1) || l.id || ';' $$;
 
 -- The counters that a run must have room in: sequences first, as they are taken one after the other. NULL: none.
--- Called by: adopt_runs, enqueue_batch, enqueue_many, enqueue_run, limit_run, retry_run, run_inits, write_ticks.
+-- Called by: many.
 CREATE FUNCTION rota.limit_keys_of(job text, queue text, tenant text, schedule text, payload jsonb) RETURNS text[]
 LANGUAGE sql STABLE SET jit = off AS $$
     SELECT array_agg(m.key ORDER BY m.key LIKE 's%' DESC, m.key)
@@ -312,23 +365,23 @@ LANGUAGE sql STABLE SET jit = off AS $$
 $$;
 
 -- The keys that a run still needs. Tokens of a rate are spent by every admission, and never held.
--- Called by: adopt_runs, forget_key, free_known_runs, line_of, promote_runs, requeue_runs.
+-- Called by: adopt_runs, forget_key, line_of, promote_runs, requeue_runs, rescue_runs.
 CREATE FUNCTION rota.missing_keys(limit_keys text[], slots text[]) RETURNS text[] LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
     SELECT ARRAY(SELECT k FROM unnest(limit_keys) WITH ORDINALITY AS u (k, n) WHERE slots IS NULL OR k <> ALL (slots)
         ORDER BY n)
 $$;
 
--- Trigger: takes the limits of a job from its code.
-CREATE FUNCTION rota.note_limits() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Takes the limits of a job from its code.
+-- Called by: before_job.
+CREATE FUNCTION rota.note_limits(new rota.jobs, old rota.jobs) RETURNS rota.jobs
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF rota.is_syncing() AND NEW.code ? 'limits' THEN
         NEW.limits := nullif(NEW.code -> 'limits', 'null');
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER jobs_limits BEFORE INSERT OR UPDATE OF code ON rota.jobs FOR EACH ROW
-    EXECUTE FUNCTION rota.note_limits();
 
 -- Writes what one job's code says about one limit; an operator's values stay, unless they are to go.
 -- Called by: follow_limits, remove_limit.
@@ -351,8 +404,10 @@ BEGIN
                ORDER BY 1)));
 END $$;
 
--- Trigger: the limits of a job follow its code; one that several jobs name holds the runs of all of them together.
-CREATE FUNCTION rota.follow_limits() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- The limits of a job follow its code; one that several jobs name holds the runs of all of them together.
+-- Called by: after_job.
+CREATE FUNCTION rota.follow_limits(new rota.jobs, old rota.jobs) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     one  record;
     told rota.limits;
@@ -385,37 +440,33 @@ BEGIN
             PERFORM rota.follow_limit(one.name, (SELECT c.value FROM jsonb_each(one.code) c ORDER BY c.key LIMIT 1));
         END IF;
     END LOOP;
-    RETURN NULL;
 END $$;
-CREATE TRIGGER jobs_limits_made AFTER INSERT ON rota.jobs FOR EACH ROW WHEN (NEW.limits IS NOT NULL)
-    EXECUTE FUNCTION rota.follow_limits();
-CREATE TRIGGER jobs_limits_changed AFTER UPDATE ON rota.jobs FOR EACH ROW
-WHEN (NEW.limits IS DISTINCT FROM OLD.limits OR NEW.limits IS NOT NULL
-    AND NEW.deleted_from_code_at IS DISTINCT FROM OLD.deleted_from_code_at)
-EXECUTE FUNCTION rota.follow_limits();
 
 -- Puts a run under the limits that hold now: one that was put aside, or given a schedule.
--- Called by: backfill_schedule, trigger_schedule.
+-- Called by: backfill_schedule, rename_job, trigger_schedule.
 CREATE FUNCTION rota.limit_run(of_run bigint) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
 SET jit = off AS $$
+DECLARE
+    moved record;
 BEGIN
     IF NOT EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN
         RETURN;
     END IF;
     UPDATE rota.open_runs o
     SET limit_keys = k.keys, limit_key = k.keys[1],
-        held_by = CASE WHEN o.state = 'queued' AND (o.held_by IS NULL OR o.held_by = 'limit')
-            THEN CASE WHEN k.keys IS NOT NULL THEN 'limit' END ELSE o.held_by END
-    FROM (SELECT r.id, rota.limit_keys_of(r.job, r.queue, r.tenant, r.schedule, r.payload) AS keys FROM rota.open_runs r
+        held_by = rota.hold_of(o.state = 'queued', k.keys, o.suspicion, o.held_by)
+    FROM (SELECT r.id, rota.limit_keys_of(r.job, r.queue, r.tenant, r.schedule,
+        coalesce(r.payload, rota.large_payload(r.id))) AS keys FROM rota.open_runs r
         WHERE r.id = of_run) k
-    WHERE o.id = k.id AND o.state <> 'running' AND o.slots IS NULL AND o.limit_keys IS DISTINCT FROM k.keys;
-    IF FOUND THEN
-        PERFORM rota.wake_admission();
+    WHERE o.id = k.id AND o.state <> 'running' AND o.slots IS NULL AND o.limit_keys IS DISTINCT FROM k.keys
+    RETURNING o.queue, o.held_by, o.state INTO moved;
+    IF moved.state = 'queued' THEN
+        PERFORM rota.wake_for(CASE WHEN moved.held_by IS NULL THEN ARRAY[moved.queue] END, ARRAY[moved.held_by]);
     END IF;
 END $$;
 
 -- Gives the slots of runs back. Of a sequence the end is told too, as it decides who is next.
--- Called by: enqueue_run.
+-- Called by: enqueue_run, hold_refused_runs, refuse_runs, retry_refused.
 CREATE FUNCTION rota.release_slots(slots text[], of_run bigint DEFAULT NULL, ended_as text DEFAULT NULL) RETURNS void
 LANGUAGE sql VOLATILE SET jit = off AS $$
     INSERT INTO rota.limit_releases (key, amount, run_id, ended_as)
@@ -448,19 +499,19 @@ BEGIN
     END IF;
     PERFORM rota.write_audit(unblock_limit.actor, 'limit.unblocked', 'limit', found.name, NULL,
         jsonb_build_object('keys', freed), unblock_limit.reason, found.tenant);
-    PERFORM pg_notify('rota', 'limits');
+    PERFORM rota.call_workers('limits');
     RETURN cardinality(freed);
 END $$;
 
 -- Calls the admission of workers that rest; others look by themselves.
--- Called by: many.
+-- Called by: enqueue_batch, enqueue_many, enqueue_run, hold_runs_of, rename_job, retry_run, wake_for, write_ticks.
 CREATE FUNCTION rota.wake_admission() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
-        PERFORM pg_notify('rota', 'limits');
+        PERFORM rota.call_workers('limits');
     ELSE
         -- One does it for all; a second one is there should the first not answer.
-        PERFORM pg_notify(coalesce(w.channel, 'rota'), 'limits')
+        PERFORM rota.notify(coalesce(w.channel, (SELECT s.channel FROM rota.settings s)), 'limits')
         FROM (SELECT v.channel FROM rota.workers v WHERE v.is_waiting AND v.lease_expires_at > clock_timestamp()
             ORDER BY v.id LIMIT 2) w;
     END IF;

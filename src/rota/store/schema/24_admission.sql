@@ -1,6 +1,6 @@
 -- Who may start under a limit: `admit_runs`, by one worker at a time (lock "admission"), key by key, in the order of
 -- the line. It counts what was given back, takes slots or tokens, and makes runs ready. `mend_limits` compares the
--- counters with the runs, and notes what differed in `limit_repairs`.
+-- counters with the runs, and notes what differed in the audit.
 
 -- One turn of the admission, over all keys that are worth a look. Returns how many runs got what they waited for,
 -- the seconds until the next look (NULL: when called), from where on to look for keys next time, and whether anybody
@@ -64,7 +64,9 @@ BEGIN
     END IF;
     next_seconds := least(next_seconds, (SELECT greatest(extract(epoch FROM min(s.wait_until) - clock), 0.01)
         FROM rota.limit_slots s
-                                         WHERE s.wait_until IS NOT NULL AND s.wait_until < 'infinity'));
+                                         WHERE s.wait_until IS NOT NULL AND s.wait_until < 'infinity'),
+        (SELECT greatest(extract(epoch FROM min(l.adopt_at) - clock_timestamp()), 0.01) FROM rota.limits l
+            WHERE l.adopted_id IS NULL AND l.adopt_at IS NOT NULL));
     IF queues <> '{}' THEN
         PERFORM rota.wake(ARRAY(SELECT DISTINCT q FROM unnest(queues) q));
     END IF;
@@ -203,7 +205,8 @@ BEGIN
     IF l.kind <> 'sequence' THEN
         RETURN QUERY SELECT o.id, CASE WHEN cardinality(o.limit_keys) = 1 THEN o.limit_keys
             ELSE rota.missing_keys(o.limit_keys, o.slots) END,
-                CASE WHEN l.cost IS NOT NULL OR cardinality(o.limit_keys) > 1 THEN o.payload END
+                CASE WHEN l.cost IS NOT NULL OR cardinality(o.limit_keys) > 1
+                    THEN coalesce(o.payload, rota.large_payload(o.id)) END
             FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
             ORDER BY o.priority, o.seq LIMIT most FOR UPDATE SKIP LOCKED;
         RETURN;
@@ -215,7 +218,8 @@ BEGIN
                             ORDER BY o.seq LIMIT 1) h
         ORDER BY h.seq LIMIT 1;
     END IF;
-    RETURN QUERY SELECT o.id, rota.missing_keys(o.limit_keys, o.slots), o.payload
+    RETURN QUERY SELECT o.id, rota.missing_keys(o.limit_keys, o.slots),
+            coalesce(o.payload, rota.large_payload(o.id))
         FROM rota.open_runs o WHERE o.id = head AND o.held_by = 'limit' AND o.limit_key = of_key FOR UPDATE SKIP LOCKED;
 END $$;
 
@@ -305,25 +309,30 @@ BEGIN
     RETURN true;
 END $$;
 
--- Makes runs ready that have what they need.
+-- Makes runs ready that have what they need. Returns the queues that have more to claim; whoever isolates suspects is
+-- called here.
 -- Called by: admit_key, admit_runs, forget_key.
 CREATE FUNCTION rota.make_ready(ids bigint[], at timestamptz DEFAULT clock_timestamp()) RETURNS text[]
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     touched text[];
+    holds   text[];
 BEGIN
     WITH readied AS (
         UPDATE rota.open_runs o
-        SET held_by = NULL, held_at = NULL, limit_key = NULL, seq = r.seq, enqueued_at = make_ready.at,
+        SET held_by = rota.hold_of(true, NULL, o.suspicion), held_at = NULL, limit_key = NULL, seq = r.seq,
+            enqueued_at = make_ready.at,
             slots = CASE WHEN cardinality(o.limit_keys) = 1
                 THEN CASE WHEN o.limit_keys[1] NOT LIKE 'r%' THEN o.limit_keys END
                          ELSE nullif(ARRAY(SELECT k FROM unnest(o.limit_keys) k WHERE k NOT LIKE 'r%'), '{}') END
         FROM (SELECT u.id, nextval('rota.run_ids') AS seq FROM unnest(ids) AS u (id)) r
         WHERE o.id = ANY (ARRAY[r.id])
-        RETURNING o.queue
+        RETURNING o.queue, o.held_by
     )
-    SELECT array_agg(DISTINCT queue) INTO touched FROM readied;
+    SELECT array_agg(DISTINCT queue) FILTER (WHERE held_by IS NULL), array_agg(DISTINCT held_by)
+    INTO touched, holds FROM readied;
+    PERFORM rota.wake_for(NULL, holds);
     RETURN touched;
 END $$;
 
@@ -397,7 +406,8 @@ $$;
 CREATE FUNCTION rota.rate_wait(l rota.limits, s rota.limit_slots, of_key text, clock timestamptz, ready bigint[])
 RETURNS timestamptz LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_sort = off SET jit = off AS $$
-    SELECT (rota.tokens_of(l, s, clock, rota.cost_of(l, o.payload))).ready_at FROM rota.open_runs o
+    SELECT (rota.tokens_of(l, s, clock, rota.cost_of(l, coalesce(o.payload,
+        rota.large_payload(o.id))))).ready_at FROM rota.open_runs o
     WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.id <> ALL (ready) ORDER BY o.priority, o.seq LIMIT 1
 $$;
 
@@ -482,7 +492,8 @@ BEGIN
     RETURN cardinality(gone);
 END $$;
 
--- Brings runs from before a limit under it: those that wait wait for it, those that run count. A thousand a call.
+-- Brings runs from before a limit under it: those that wait wait for it, those that run count. A thousand a call; see
+-- begin_pass for those that commit late. What somebody holds is left for another pass.
 -- Called by: admit_runs.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.adopt_runs(max_runs integer DEFAULT 1000) RETURNS integer LANGUAGE plpgsql VOLATILE
@@ -493,42 +504,67 @@ DECLARE
     keys    text[];
     added   text;
     seen    integer := 0;
+    ids     bigint[];
     last_id bigint;
+    is_whole boolean := true;
     s       rota.limit_slots;
 BEGIN
-    SELECT * INTO l FROM rota.limits a WHERE a.adopted_id IS NOT NULL ORDER BY a.id LIMIT 1 FOR UPDATE SKIP LOCKED;
+    SELECT * INTO l FROM rota.limits a WHERE a.adopted_id IS NOT NULL OR a.adopt_at <= clock_timestamp()
+    ORDER BY a.adopted_id IS NULL, a.id LIMIT 1 FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
-    SELECT max(r.id), count(*) INTO last_id, seen
-    FROM (SELECT o.id FROM rota.open_runs o WHERE o.id > l.adopted_id ORDER BY o.id LIMIT max_runs) r;
+    SELECT * INTO l.adopted_id, l.adopt_at, l.adopt_xid FROM rota.begin_pass(l.adopted_id, l.adopt_at, l.adopt_xid);
+    SELECT max(r.id), count(*), array_agg(r.id) FILTER (WHERE (l.jobs IS NULL OR r.job = ANY (l.jobs))
+           AND (l.queue IS NULL OR l.queue = r.queue) AND (l.tenant = '' OR l.tenant = r.tenant)
+           AND (l.schedule IS NULL OR l.schedule = r.schedule)
+           AND (r.limit_keys IS NULL OR NOT EXISTS (SELECT FROM unnest(r.limit_keys) k
+               WHERE split_part(k, ':', 1) = left(l.kind, 1) || l.id)))
+    INTO last_id, seen, ids
+    FROM (SELECT o.id, o.job, o.queue, o.tenant, o.schedule, o.limit_keys FROM rota.open_runs o
+        WHERE o.id > l.adopted_id ORDER BY o.id LIMIT max_runs) r;
     FOR one IN
-        SELECT o.* FROM rota.open_runs o WHERE o.id > l.adopted_id AND o.id <= last_id
-           AND (l.jobs IS NULL OR o.job = ANY (l.jobs)) AND (l.queue IS NULL OR l.queue = o.queue)
-           AND (l.tenant = '' OR l.tenant = o.tenant) AND (l.schedule IS NULL OR l.schedule = o.schedule)
-           AND (o.limit_keys IS NULL OR NOT EXISTS (SELECT FROM unnest(o.limit_keys) k
-               WHERE split_part(k, ':', 1) = left(l.kind, 1) || l.id))
-        ORDER BY o.id FOR UPDATE SKIP LOCKED
+        SELECT i.id AS wanted, o.* FROM unnest(ids) i (id)
+        LEFT JOIN LATERAL (SELECT w.* FROM rota.open_runs w WHERE w.id = i.id FOR UPDATE SKIP LOCKED) o ON true
+        ORDER BY i.id
     LOOP
-        keys := rota.limit_keys_of(one.job, one.queue, one.tenant, one.schedule, one.payload);
+        IF one.id IS NULL THEN
+            is_whole := false;   -- somebody holds it, or it has just ended
+            CONTINUE;
+        END IF;
+        keys := rota.limit_keys_of(one.job, one.queue, one.tenant, one.schedule,
+            coalesce(one.payload, rota.large_payload(one.id)));
         added := (SELECT k FROM unnest(keys) k WHERE split_part(k, ':', 1) = left(l.kind, 1) || l.id);
         CONTINUE WHEN added IS NULL;
-        IF one.state = 'running' OR one.held_by = 'suspect' THEN
-            CONTINUE WHEN l.kind = 'rate';
+        IF one.state = 'running' AND l.kind = 'rate' THEN
+            -- What has started has started; its next attempt waits for its token.
+            UPDATE rota.open_runs o SET limit_keys = coalesce(o.limit_keys, '{}') || added WHERE o.id = one.id;
+        ELSIF one.state = 'running' THEN
             s := rota.take_slots(l, added);
-            CONTINUE WHEN s.key IS NULL;
+            IF s.key IS NULL THEN
+                is_whole := false;
+                CONTINUE;
+            END IF;
             UPDATE rota.limit_slots u SET in_use = u.in_use + 1 WHERE u.tenant = s.tenant AND u.key = s.key;
             UPDATE rota.open_runs o SET limit_keys = coalesce(o.limit_keys, '{}') || added,
                 slots = coalesce(o.slots, '{}') || added WHERE o.id = one.id;
         ELSE
             UPDATE rota.open_runs o
             SET limit_keys = keys, limit_key = (rota.missing_keys(keys, o.slots))[1],
-                held_by = CASE WHEN o.state = 'queued' AND o.held_by IS NULL THEN 'limit' ELSE o.held_by END
+                held_by = rota.hold_of(o.state = 'queued', rota.missing_keys(keys, o.slots), o.suspicion, o.held_by)
             WHERE o.id = one.id;
         END IF;
     END LOOP;
-    UPDATE rota.limits a SET adopted_id = CASE WHEN seen < max_runs THEN NULL ELSE last_id END
+    IF NOT is_whole AND l.adopt_at = 'infinity' THEN
+        l.adopt_at := clock_timestamp();
+    END IF;
+    UPDATE rota.limits a SET adopted_id = CASE WHEN seen >= max_runs THEN last_id END, adopt_xid = l.adopt_xid,
+        adopt_at = CASE WHEN seen < max_runs THEN rota.next_pass(l.adopt_at) ELSE l.adopt_at END
     WHERE a.tenant = l.tenant AND a.name = l.name;
+    UPDATE rota.settings t SET is_adopting = n.is_adopting
+    FROM (SELECT EXISTS (SELECT FROM rota.limits a WHERE a.adopt_at IS NOT NULL
+        AND (a.adopted_id IS NULL OR a.adopt_xid IS NOT NULL)) AS is_adopting) n
+    WHERE t.is_adopting <> n.is_adopting;
     RETURN greatest(seen, 1);
 END $$;
 
@@ -549,27 +585,15 @@ BEGIN
         SET limit_keys = nullif(array_remove(o.limit_keys, of_key), '{}'),
             slots = nullif(array_remove(o.slots, of_key), '{}'),
             limit_key = (rota.missing_keys(array_remove(o.limit_keys, of_key), o.slots))[1],
-            held_by = CASE WHEN cardinality(rota.missing_keys(array_remove(o.limit_keys, of_key), o.slots)) > 0
-                THEN 'limit' END
+            held_by = rota.hold_of(true, rota.missing_keys(array_remove(o.limit_keys, of_key), o.slots), o.suspicion)
         WHERE o.ctid = ANY (ARRAY(SELECT w.ctid FROM rota.open_runs w WHERE w.held_by = 'limit' AND w.limit_key = of_key
                                   ORDER BY w.priority, w.seq LIMIT max_runs FOR UPDATE SKIP LOCKED))
-        RETURNING o.id, o.held_by, o.priority, o.seq
+        RETURNING o.id, o.limit_key, o.priority, o.seq
     )
-    SELECT coalesce(array_agg(id ORDER BY priority, seq) FILTER (WHERE held_by IS NULL), '{}'), count(*) INTO ready,
+    SELECT coalesce(array_agg(id ORDER BY priority, seq) FILTER (WHERE limit_key IS NULL), '{}'), count(*) INTO ready,
         admitted FROM freed;
     touched := rota.make_ready(ready);
 END $$;
-
--- Counters that had gone wrong: each row is a mistake that was found and mended.
-CREATE TABLE rota.limit_repairs (
-    tenant  text COLLATE "C" NOT NULL,
-    key     text COLLATE "C" NOT NULL,
-    at      timestamptz NOT NULL DEFAULT rota.now(),
-    counted integer NOT NULL,
-    held    integer NOT NULL,
-    PRIMARY KEY (tenant, key, at)
-);
-COMMENT ON TABLE rota.limit_repairs IS 'Counters of limits that differed from the runs, and were corrected.';
 
 -- Counters that differ from the runs. That is always a mistake: it is corrected and reported. Everything is read at
 -- one moment, because whatever releases a slot records it in the same transaction.
@@ -586,7 +610,7 @@ LANGUAGE sql STABLE SET jit = off AS $$
       AND EXISTS (SELECT FROM rota.limit_of(coalesce(s.key, h.key)) l WHERE l.id IS NOT NULL)
 $$;
 
--- Sets counters of limits that differ from the runs to what the runs say, and notes it in rota.limit_repairs;
+-- Sets counters of limits that differ from the runs to what the runs say, and notes each mistake in the audit;
 -- returns how many. What somebody holds is left for the next time.
 -- Called by: sql/upkeep/mend_limits.sql.
 -- Locks: rows that nobody else has locked.
@@ -606,21 +630,21 @@ BEGIN
         truth := (SELECT d.held FROM rota.limit_differences() d WHERE d.key = odd.key);
         CONTINUE WHEN truth IS NULL;
         UPDATE rota.limit_slots s SET in_use = truth WHERE s.key = odd.key;
-        INSERT INTO rota.limit_repairs (tenant, key, counted, held) VALUES (odd.tenant, odd.key, odd.in_use, truth)
-        ON CONFLICT DO NOTHING;
+        PERFORM rota.write_audit('rota', 'limit.mended', 'limit', coalesce((rota.limit_of(odd.key)).name, odd.key),
+            jsonb_build_object('key', odd.key, 'in_use', odd.in_use), jsonb_build_object('key', odd.key, 'in_use', truth),
+            'its counter differed from the runs', odd.tenant);
         mended := mended + 1;
     END LOOP;
     IF mended > 0 THEN
         INSERT INTO rota.count_changes (name, amount) VALUES ('limits_mended', mended);
-        PERFORM pg_notify('rota', 'limits');
+        PERFORM rota.call_workers('limits');
     END IF;
-    -- Counters that nobody has used for an hour, and what was mended long ago.
+    -- Counters that nobody has used for an hour.
     DELETE FROM rota.limit_slots s WHERE s.ctid = ANY (ARRAY(
         SELECT u.ctid FROM rota.limit_slots u LEFT JOIN LATERAL rota.limit_of(u.key) l ON true
         WHERE u.in_use = 0 AND u.blocked_by IS NULL
           AND u.used_at < clock_timestamp() - make_interval(secs => greatest(3600, 2 * coalesce(l.period_seconds, 0)))
           AND NOT EXISTS (SELECT FROM rota.limit_releases r WHERE r.key = u.key)
         LIMIT 1000 FOR UPDATE OF u SKIP LOCKED));
-    DELETE FROM rota.limit_repairs r WHERE r.at < rota.now() - interval '7 days';
     RETURN mended;
 END $$;

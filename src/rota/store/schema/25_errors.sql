@@ -34,19 +34,20 @@ CREATE TABLE rota.error_counts (
 ) WITH (fillfactor = 70);
 CREATE INDEX error_counts_at ON rota.error_counts (at);
 
--- Failures that are not counted yet: appended by whoever ends an attempt.
+-- Failures that are not counted yet: appended by whoever ends an attempt. One that ends its run counts as such too.
 CREATE TABLE rota.error_changes (
     error_group text COLLATE "C" NOT NULL,
     job         text COLLATE "C" NOT NULL,
     queue       text COLLATE "C" NOT NULL,
     run_id      bigint NOT NULL,
     at          timestamptz NOT NULL,
-    is_end      boolean NOT NULL,  -- its run ended as failed
+    ended_as    text COLLATE "C",  -- NULL: its run goes on
     error_type  text NOT NULL,
     error       text NOT NULL,
     file        text,
     line        integer,
-    function    text
+    function    text,
+    id          bigint GENERATED ALWAYS AS IDENTITY (CACHE 50) PRIMARY KEY
 );
 
 -- What stays of a message when ids, numbers and what stands in quotes are taken out of its first line.
@@ -70,7 +71,7 @@ $$;
 
 -- The group of a failure. Where no code of the application is known to be at fault, its job stands for the place; of a
 -- lost worker the message is about that worker.
--- Called by: note_ended_error, requeue_runs, rescue_runs.
+-- Called by: note_end, requeue_runs, rescue_runs.
 CREATE FUNCTION rota.group_error(
     job text, error_type text, error text, traceback text, OUT id text, OUT file text, OUT line integer,
     OUT function text
@@ -88,25 +89,10 @@ BEGIN
             12);
 END $$;
 
--- Trigger: the error of a run that ends gets its group, and is counted by an append.
-CREATE FUNCTION rota.note_ended_error() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-DECLARE
-    found record := rota.group_error(NEW.job, NEW.error_type, NEW.error, NEW.traceback);
-BEGIN
-    NEW.error_group := found.id;
-    INSERT INTO rota.error_changes (error_group, job, queue, run_id, at, is_end, error_type, error, file, line,
-        function)
-    VALUES (found.id, NEW.job, NEW.queue, NEW.id, NEW.finished_at, NEW.state = 'failed', left(NEW.error_type, 200),
-            left(coalesce(NEW.error, ''), 1000), found.file, found.line, found.function);
-    RETURN NEW;
-END $$;
-CREATE TRIGGER ended_runs_error BEFORE INSERT ON rota.ended_runs FOR EACH ROW WHEN (NEW.error_type IS NOT NULL)
-EXECUTE FUNCTION rota.note_ended_error();
-
 -- An error line for an attempt whose worker cannot write it any more. Nothing where its day has no partition: a line is
 -- evidence, and must not keep a run from being taken back. Its number comes after all that the attempt may have written
 -- itself.
--- Called by: log_failed_run, rescue_runs, sql/runs/time_out.sql.
+-- Called by: note_end, rescue_runs, sql/runs/time_out.sql.
 CREATE FUNCTION rota.log_failure(run_id bigint, attempt integer, worker bigint, job text, tenant text, error_type text,
     error text)
 RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
@@ -116,17 +102,6 @@ RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
     FROM (SELECT rota.now() AS at) c WHERE to_regclass('rota.logs_' || to_char(c.at AT TIME ZONE 'UTC', 'YYYYMMDD'))
         IS NOT NULL
 $$;
-
--- Trigger: an error line for a run that failed without an attempt, of a job that nobody knows.
-CREATE FUNCTION rota.log_failed_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-BEGIN
-    PERFORM rota.log_failure(NEW.id, NEW.attempt, NEW.worker, NEW.job, NEW.tenant, NEW.error_type,
-        coalesce(NEW.error, ''));
-    RETURN NULL;
-END $$;
-CREATE TRIGGER ended_runs_zlog AFTER INSERT ON rota.ended_runs FOR EACH ROW
-WHEN (NEW.state = 'failed' AND NEW.attempt_state IS NULL AND NEW.error_type IS NOT NULL)
-    EXECUTE FUNCTION rota.log_failed_run();
 
 -- Adds what has happened to the groups. Nobody else writes them: what people say about a group is in a table of its
 -- own.
@@ -147,14 +122,19 @@ BEGIN
     ), counted AS (
         INSERT INTO rota.error_counts AS c (error_group, at, job, failures, runs)
         SELECT g.error_group, date_bin('10 minutes', g.at, '2001-01-01 00:00Z'), g.job, count(*),
-            count(*) FILTER (WHERE g.is_end)
+            count(*) FILTER (WHERE g.ended_as = 'failed')
         FROM gone g GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
         ON CONFLICT (error_group, at, job) DO UPDATE SET failures = c.failures + excluded.failures,
             runs = c.runs + excluded.runs
+    ), ends AS (
+        INSERT INTO rota.count_changes (name, labels, amount)
+        SELECT 'runs_ended', jsonb_build_object('job', g.job, 'queue', g.queue, 'state', g.ended_as), count(*)
+        FROM gone g WHERE g.ended_as IS NOT NULL GROUP BY g.job, g.queue, g.ended_as
     ), last AS (
         SELECT DISTINCT ON (g.error_group) g.* FROM gone g ORDER BY g.error_group, g.at DESC, g.run_id DESC
     ), summed AS (
-        SELECT g.error_group, min(g.at) AS first_at, count(*) AS failures, count(*) FILTER (WHERE g.is_end) AS runs
+        SELECT g.error_group, min(g.at) AS first_at, count(*) AS failures,
+            count(*) FILTER (WHERE g.ended_as = 'failed') AS runs
         FROM gone g GROUP BY 1
     ), grouped AS (
         INSERT INTO rota.error_groups AS e (id, error_type, error, file, line, function, is_system, first_seen_at,
@@ -275,14 +255,12 @@ LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     who   text := coalesce(handle_run.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
-    place record := rota.find_ended(handle_run.run_id);
+    place record := rota.find_run(handle_run.run_id);
     old   record;
 BEGIN
-    IF place.state IS DISTINCT FROM 'failed' THEN
-        place.state := coalesce((SELECT o.state FROM rota.open_runs o WHERE o.id = handle_run.run_id), place.state);
-        IF place.state IS NULL THEN
-            RAISE EXCEPTION 'there is no run %', handle_run.run_id USING ERRCODE = 'RO004';
-        END IF;
+    IF place.state IS NULL THEN
+        RAISE EXCEPTION 'there is no run %', handle_run.run_id USING ERRCODE = 'RO004';
+    ELSIF place.state <> 'failed' THEN
         RAISE EXCEPTION 'run % is %', handle_run.run_id, place.state
             USING ERRCODE = 'RO005', HINT = 'Only a run that failed permanently can be handled.';
     END IF;
@@ -338,10 +316,10 @@ CREATE FUNCTION rota.reopen_run(run_id bigint, reason text DEFAULT NULL, actor t
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    place record := rota.find_ended(reopen_run.run_id);
+    place record := rota.find_run(reopen_run.run_id);
     old   rota.handled_runs;
 BEGIN
-    IF place.state IS NULL AND NOT EXISTS (SELECT FROM rota.open_runs o WHERE o.id = reopen_run.run_id) THEN
+    IF place.state IS NULL THEN
         RAISE EXCEPTION 'there is no run %', reopen_run.run_id USING ERRCODE = 'RO004';
     END IF;
     DELETE FROM rota.handled_runs h WHERE h.run_id = reopen_run.run_id RETURNING h.* INTO old;
@@ -371,7 +349,8 @@ COMMENT ON VIEW rota.errors
 
 -- Every final failure, whatever its end_reason.
 CREATE VIEW rota.dead_letters AS
-SELECT e.id, e.job, e.queue, e.tenant, e.priority, e.payload, e.attempts_used, e.max_attempts, e.error_type, e.error,
+SELECT e.id, e.job, e.queue, e.tenant, e.priority,
+       coalesce(e.payload, rota.large_payload(e.id)) AS payload, e.attempts_used, e.max_attempts, e.error_type, e.error,
        e.end_reason, coalesce(e.tags, '{}') AS tags, e.schedule, e.created_at, e.finished_at, e.error_group,
        h.handled_at, h.handled_by, h.reason AS handled_reason
 FROM rota.ended_runs e LEFT JOIN LATERAL rota.handled(e.id, e.error_group, e.finished_at) h ON true

@@ -46,8 +46,10 @@ CREATE FUNCTION rota.run_days(policy jsonb, state text, defaults jsonb) RETURNS 
                     defaults ->> 'run_days')::integer
 $$;
 
--- Trigger: a policy of retention follows the code until somebody touches it.
-CREATE FUNCTION rota.check_retention() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- A policy of retention follows the code until somebody touches it.
+-- Called by: before_job.
+CREATE FUNCTION rota.check_retention(new rota.jobs, old rota.jobs) RETURNS rota.jobs
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     longest integer := (SELECT (s.retention ->> 'long_days')::integer FROM rota.settings s);
     part    record;
@@ -74,8 +76,6 @@ BEGIN
     END LOOP;
     RETURN NEW;
 END $$;
-CREATE TRIGGER jobs_retention BEFORE INSERT OR UPDATE OF code, retention ON rota.jobs FOR EACH ROW
-    EXECUTE FUNCTION rota.check_retention();
 
 -- Writes the rules of one job from its policy; of_job NULL: of all jobs, and what holds for jobs without a policy.
 -- Called by: configure_retention, follow_retention.
@@ -94,18 +94,17 @@ BEGIN
     WHERE p.own <> 'standard' OR (p.job <> '' AND p.usual <> 'standard');
 END $$;
 
--- Trigger: the rules of retention follow what a job says.
-CREATE FUNCTION rota.follow_retention() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- The rules of retention follow what a job says.
+-- Called by: after_job.
+CREATE FUNCTION rota.follow_retention(new rota.jobs, old rota.jobs) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
-    IF TG_OP = 'DELETE' THEN
+    IF NEW.name IS NULL THEN
         DELETE FROM rota.keep_rules k WHERE k.job = OLD.name;
-    ELSIF (CASE WHEN TG_OP = 'UPDATE' THEN OLD.retention END) IS DISTINCT FROM NEW.retention THEN
+    ELSIF OLD.retention IS DISTINCT FROM NEW.retention THEN
         PERFORM rota.write_keep_rules(NEW.name);
     END IF;
-    RETURN NULL;
 END $$;
-CREATE TRIGGER jobs_retention_rules AFTER INSERT OR UPDATE OR DELETE ON rota.jobs FOR EACH ROW
-    EXECUTE FUNCTION rota.follow_retention();
 
 -- Sets what is kept for how long; false if nothing changed. The rules by job follow.
 -- Called by: sql/retention/configure.sql.
@@ -120,6 +119,7 @@ BEGIN
 END $$;
 
 -- Every partition of the history, those too that were detached and not yet dropped. Their names say from when they are.
+-- What is attached, the catalogue says; what was detached has the name of a partition, and its parent's owner.
 -- Called by: detach_part, drop_part, sql/retention/parts.sql, sql/tenants/stretches.sql.
 CREATE FUNCTION rota.history_parts() RETURNS TABLE (
     parent text, partition text, relation oid, from_at timestamptz, to_at timestamptz, state text,
@@ -131,17 +131,20 @@ CREATE FUNCTION rota.history_parts() RETURNS TABLE (
            greatest(c.reltuples, 0)::bigint, pg_total_relation_size(c.oid)
     FROM rota.partitioned r
     JOIN pg_class own ON own.oid = 'rota.jobs'::regclass
-    JOIN pg_class c ON c.relnamespace = own.relnamespace AND c.relkind = 'r'
-        AND c.relname ~ ('^' || r.parent || '_[0-9]{8}$')
+    JOIN pg_class up ON up.relnamespace = own.relnamespace AND up.relname = r.parent AND up.relkind = 'p'
+    JOIN pg_class c ON c.relnamespace = own.relnamespace AND c.relkind = 'r' AND c.relowner = up.relowner
+        AND left(c.relname, -9) = r.parent AND right(c.relname, 9) ~ '^_[0-9]{8}$'
     CROSS JOIN LATERAL (SELECT to_date(right(c.relname, 8), 'YYYYMMDD') AS first) d
     LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+    WHERE i.inhrelid IS NULL OR i.inhparent = up.oid
 $$;
 
 -- A pass of retention is many transactions: it holds one of these from a transaction of its own, which changes nothing.
-CREATE TABLE rota.pruning_runs ();
+-- Unlogged, because there is never anything in them.
+CREATE UNLOGGED TABLE rota.pruning_runs ();
 
 -- The same, for passes over log lines.
-CREATE TABLE rota.pruning_logs ();
+CREATE UNLOGGED TABLE rota.pruning_logs ();
 
 -- Removes runs of one job that ended like this, up to a place in their order; the oldest first, a portion at a time.
 -- A class may be left to the dropping of its partitions. What somebody works on just now is left for the next pass.
@@ -213,8 +216,8 @@ BEGIN
     WHEN 'schedules' THEN
         PERFORM rota.act_as('rota');
         DELETE FROM rota.schedules s WHERE s.id = ANY (ARRAY(
-            SELECT o.id FROM rota.schedules o WHERE o.id IN (SELECT rota.old_schedules(before_at)) LIMIT max_rows
-            FOR UPDATE SKIP LOCKED));
+            SELECT o.id FROM rota.schedules o JOIN rota.schedule_state t ON t.schedule_id = o.id
+            WHERE o.id IN (SELECT rota.old_schedules(before_at)) LIMIT max_rows FOR UPDATE SKIP LOCKED));
     WHEN 'init_runs' THEN
         DELETE FROM rota.init_runs i WHERE (i.schedule_id, i.marker) IN (
             SELECT o.schedule_id, o.marker FROM rota.init_runs o WHERE rota.is_old_init(o, before_at) LIMIT max_rows
@@ -240,8 +243,9 @@ BEGIN
     RETURN removed;
 END $$;
 
--- Removes attempts and lines of the runs in a partition that was detached, a portion at a time: returns where to go
--- on (NULL: done). Only a run that was claimed more than once can have attempts beside its own.
+-- Removes attempts, lines and large payloads of the runs in a partition that was detached, a portion at a time: returns
+-- where to go on (NULL: done). Only a run that was claimed more than once can have attempts beside its own, and only
+-- one that the audit has data of needs to be forgotten there.
 -- Called by: sql/retention/prune_traces.sql.
 CREATE FUNCTION rota.prune_traces(partition text, after_id bigint, with_logs boolean, max_runs integer,
     OUT last_id bigint, OUT removed bigint)
@@ -251,9 +255,11 @@ DECLARE
     since timestamptz;
 BEGIN
     EXECUTE format('SELECT array_agg(p.id), max(p.id), min(p.created_at)
-                    FROM (SELECT id, created_at FROM rota.%I WHERE id > $1 AND ($3 OR attempt > 1) ORDER BY id
-                        LIMIT $2) p', partition)
-    INTO ids, last_id, since USING after_id, max_runs, with_logs;
+                    FROM (SELECT id, created_at FROM rota.%I WHERE id > $1
+                        AND ($3 OR attempt > 1 OR payload IS NULL OR id = ANY ($4)) ORDER BY id LIMIT $2) p', partition)
+    INTO ids, last_id, since USING after_id, max_runs, with_logs, ARRAY(SELECT a.object_id::bigint FROM rota.audit a
+        WHERE (a.before ?| '{payload,metadata,run_metadata,filter}'
+            OR a.after ?| '{payload,metadata,run_metadata,filter}') AND a.object_type = 'run');
     removed := CASE WHEN ids IS NULL THEN 0 ELSE rota.delete_traces(ids, since) END;
 END $$;
 
@@ -291,12 +297,12 @@ END $$;
 -- requires. What code declares would be made again by it: that goes only where it cannot run again.
 -- Called by: prune_rows, sql/retention/count_rows.sql.
 CREATE FUNCTION rota.old_schedules(before_at timestamptz) RETURNS SETOF bigint LANGUAGE sql STABLE SET jit = off AS $$
-    SELECT s.id FROM rota.schedules s
-    WHERE s.finished_at < before_at AND NOT s.is_system
+    SELECT s.id FROM rota.schedule_state t JOIN rota.schedules s ON s.id = t.schedule_id
+    WHERE t.finished_at < before_at AND NOT s.is_system
       AND (s.origin IS NULL OR s.run_at < before_at OR s.end_at < before_at)
       AND NOT EXISTS (SELECT FROM rota.open_runs o WHERE o.schedule_id = s.id)
       AND (s.tenant, s.name) NOT IN (SELECT r.tenant, q ->> 'name'
-          FROM rota.schedules r, jsonb_array_elements(r.requires) q WHERE q ? 'name')
+          FROM rota.schedules r, jsonb_path_query(r.requires, '$[*]') q WHERE q ->> 'name' IS NOT NULL)
 $$;
 
 -- Backfills that retention may delete. One of which a run is still to come stays whole.

@@ -1,5 +1,5 @@
 -- Counts that are kept and not counted again: `rollup_minutes` and `rollup_spans` (attempts by job, queue and
--- outcome, with a histogram), `counts` (what the database sees), `job_counts`, `depths` (what waits), `samples`.
+-- outcome, with a histogram), `counts` (what the database sees), `depths` (what waits), `samples`.
 -- Writers append, somebody folds: no two of them wait for one another. View: `job_status`.
 
 -- Two histograms, bucket by bucket.
@@ -165,7 +165,8 @@ CREATE TABLE rota.count_changes (
     amount  bigint NOT NULL,
     total   double precision NOT NULL DEFAULT 0,
     buckets bigint[],
-    at      timestamptz NOT NULL DEFAULT clock_timestamp()
+    at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    id      bigint GENERATED ALWAYS AS IDENTITY (CACHE 50) PRIMARY KEY
 );
 
 -- Appends what a worker has counted since it last wrote.
@@ -199,22 +200,71 @@ BEGIN
         at = greatest(c.at, excluded.at);
 END $$;
 
--- Trigger: counts ends of runs other than success. Successes are counted by their attempts, so that one costs
--- nothing here.
-CREATE FUNCTION rota.count_run_end() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-BEGIN
-    INSERT INTO rota.count_changes (name, labels, amount)
-    VALUES ('runs_ended', jsonb_build_object('job', NEW.job, 'queue', NEW.queue, 'state', NEW.state), 1);
-    RETURN NULL;
-END $$;
-CREATE TRIGGER ended_runs_zcount AFTER INSERT ON rota.ended_runs FOR EACH ROW WHEN (NEW.state <> 'succeeded')
-EXECUTE FUNCTION rota.count_run_end();
+-- What was ever counted: folded, and what has come since.
+CREATE VIEW rota.all_counts AS
+SELECT name, labels, amount, total, buckets, at FROM rota.counts
+UNION ALL SELECT name, labels, amount, total, buckets, at FROM rota.count_changes
+UNION ALL SELECT 'runs_ended', jsonb_build_object('job', job, 'queue', queue, 'state', ended_as), 1, 0, NULL, at
+FROM rota.error_changes WHERE ended_as IS NOT NULL;
 
--- Counts one attempt. The row is this session's own, so that nobody waits for anybody.
--- Called by: count_lost_attempt, count_lost_end, sql/runs/time_out.sql.
+-- Emits rota.dead_letter for a run that has failed permanently, in the transaction of its end. An event that cannot be
+-- emitted, because the queue of its job is full for instance, never keeps the run from ending: the server's log has a
+-- warning.
+-- Called by: note_end.
+CREATE FUNCTION rota.tell_dead_letter(letter jsonb) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    PERFORM FROM rota.emit('rota' || '.dead_letter', jsonb_build_object('letter', letter));
+EXCEPTION WHEN others THEN
+    RAISE WARNING 'the dead letter of run % could not be passed on: %', letter ->> 'run_id', SQLERRM;
+END $$;
+
+-- Trigger: what an end other than success leaves behind. It is counted by one append: of an error, which gets its
+-- group, or of the end alone. An attempt that was lost with its worker is counted too, and a run that failed without
+-- an attempt, because nobody knows its job, gets an error line. Successes are counted by their attempts, so that one
+-- costs nothing here. One trigger, because the condition of each is made ready anew for every batch of ends.
+CREATE FUNCTION rota.note_end() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found record;
+BEGIN
+    IF NEW.error_type IS NULL THEN
+        INSERT INTO rota.count_changes (name, labels, amount)
+        VALUES ('runs_ended', jsonb_build_object('job', NEW.job, 'queue', NEW.queue, 'state', NEW.state), 1);
+    ELSE
+        found := rota.group_error(NEW.job, NEW.error_type, NEW.error, NEW.traceback);
+        NEW.error_group := found.id;
+        INSERT INTO rota.error_changes (error_group, job, queue, run_id, at, ended_as, error_type, error, file, line,
+            function)
+        VALUES (found.id, NEW.job, NEW.queue, NEW.id, NEW.finished_at, nullif(NEW.state, 'succeeded'),
+                left(NEW.error_type, 200), left(coalesce(NEW.error, ''), 1000), found.file, found.line, found.function);
+        IF NEW.state = 'failed' AND NEW.attempt_state IS NULL THEN
+            PERFORM rota.log_failure(NEW.id, NEW.attempt, NEW.worker, NEW.job, NEW.tenant, NEW.error_type,
+                coalesce(NEW.error, ''));
+        END IF;
+    END IF;
+    -- A worker that lives has counted what it writes: a suspect that took only its own process with it.
+    IF NEW.attempt_state = 'lost' THEN
+        PERFORM rota.count_attempt(NEW.job, NEW.queue, 'lost', rota.lost_duration_ms(NEW.worker, NEW.started_at))
+        WHERE NOT EXISTS (SELECT FROM rota.workers w WHERE w.id = NEW.worker AND w.state IN ('live', 'stopping'));
+    END IF;
+    -- Not for what the event itself has started, which would go on for ever, nor for Rota's own jobs.
+    IF NEW.state = 'failed' AND NEW.queue <> 'rota' || '.system'
+        AND (NEW.triggered_by ->> 'event') IS DISTINCT FROM 'rota' || '.dead_letter'
+        AND EXISTS (SELECT FROM rota.event_bindings b WHERE b.pattern = 'rota' || '.dead_letter') THEN
+        PERFORM rota.tell_dead_letter(jsonb_build_object('run_id', NEW.id, 'job', NEW.job, 'queue', NEW.queue,
+            'tenant', NEW.tenant, 'attempt', NEW.attempt, 'end_reason', NEW.end_reason, 'error_type', NEW.error_type,
+            'error', left(NEW.error, 1000), 'key', NEW.key, 'schedule', NEW.schedule,
+            'finished_at', NEW.finished_at));
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER ended_runs_note BEFORE INSERT ON rota.ended_runs FOR EACH ROW
+WHEN (NEW.state <> 'succeeded' OR NEW.error_type IS NOT NULL) EXECUTE FUNCTION rota.note_end();
+
+-- Counts one attempt. The row is its own, so that nobody waits for anybody, whichever rows somebody holds.
+-- Called by: count_lost_attempt, note_end, sql/runs/time_out.sql.
 CREATE FUNCTION rota.count_attempt(job text, queue text, outcome text, duration_ms double precision) RETURNS void
 LANGUAGE sql VOLATILE SET jit = off AS $$
-    SELECT rota.add_tallies(-pg_backend_pid(), ARRAY[job], ARRAY[queue], ARRAY[outcome], ARRAY[1], ARRAY[d.ms],
+    SELECT rota.add_tallies(-nextval('rota.run_ids'), ARRAY[job], ARRAY[queue], ARRAY[outcome], ARRAY[1], ARRAY[d.ms],
         ARRAY[d.ms::real],
         -- Bucket n holds what lasted less than 2^n microseconds.
         ARRAY[trunc(10::numeric ^ (16 * width_bucket(d.ms * 1000, ARRAY(SELECT 2::double precision ^ n
@@ -234,20 +284,9 @@ END $$;
 CREATE TRIGGER past_attempts_lost AFTER INSERT ON rota.past_attempts FOR EACH ROW WHEN (NEW.state = 'lost')
 EXECUTE FUNCTION rota.count_lost_attempt();
 
--- Trigger: counts a last attempt that was lost. A worker that lives has counted what it writes: a suspect that took
--- only its own process with it.
-CREATE FUNCTION rota.count_lost_end() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-BEGIN
-    PERFORM rota.count_attempt(NEW.job, NEW.queue, 'lost', rota.lost_duration_ms(NEW.worker, NEW.started_at))
-    WHERE NOT EXISTS (SELECT FROM rota.workers w WHERE w.id = NEW.worker AND w.state IN ('live', 'stopping'));
-    RETURN NULL;
-END $$;
-CREATE TRIGGER ended_runs_zlost AFTER INSERT ON rota.ended_runs FOR EACH ROW WHEN (NEW.attempt_state = 'lost')
-EXECUTE FUNCTION rota.count_lost_end();
-
 -- How long a lost attempt took: until its worker was last heard of. started_at is by the clock of the business, a
 -- heartbeat by the real one.
--- Called by: count_lost_attempt, count_lost_end.
+-- Called by: count_lost_attempt, note_end.
 CREATE FUNCTION rota.lost_duration_ms(of_worker bigint, since timestamptz) RETURNS double precision
 LANGUAGE sql STABLE SET jit = off AS $$
     SELECT extract(epoch FROM w.heartbeat_at + s.clock_offset - since) * 1000 FROM rota.workers w, rota.settings s
@@ -293,47 +332,8 @@ SET enable_seqscan = off SET jit = off AS $$
         AND o.scheduled_for IS NULL
 $$;
 
--- How many runs of each job have ended how, up to a moment.
-CREATE TABLE rota.job_counts (
-    job        text COLLATE "C" PRIMARY KEY,
-    counted_to timestamptz NOT NULL,  -- those finished up to here are in the counts
-    succeeded  bigint NOT NULL DEFAULT 0,
-    failed     bigint NOT NULL DEFAULT 0,
-    cancelled  bigint NOT NULL DEFAULT 0
-);
-
--- Adds to rota.job_counts what has ended since the last count, up to two minutes ago: by then every end that was
--- stamped earlier is committed. One counter at a time.
--- Called by: sql/upkeep/count_runs.sql.
--- Locks: "job_counts" if it is free.
-CREATE FUNCTION rota.count_ended_runs() RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off
-SET lock_timeout = '5s' AS $$
-DECLARE
-    upto    timestamptz := rota.now() - interval '2 minutes';
-    counted integer;
-BEGIN
-    IF NOT rota.try_lock('job_counts') THEN
-        RETURN 0;
-    END IF;
-    INSERT INTO rota.job_counts AS c (job, counted_to, succeeded, failed, cancelled)
-    SELECT j.name, upto, e.succeeded, e.failed, e.cancelled
-    FROM rota.jobs j LEFT JOIN rota.job_counts c ON c.job = j.name
-    CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE r.state = 'succeeded') AS succeeded,
-               count(*) FILTER (WHERE r.state = 'failed') AS failed,
-               count(*) FILTER (WHERE r.state = 'cancelled') AS cancelled
-        FROM rota.ended_runs r
-        WHERE r.job = j.name AND r.finished_at > coalesce(c.counted_to, '-infinity') AND r.finished_at <= upto
-    ) e
-    WHERE coalesce(c.counted_to, '-infinity') < upto AND e.succeeded + e.failed + e.cancelled > 0
-    ON CONFLICT (job) DO UPDATE SET counted_to = excluded.counted_to, succeeded = c.succeeded + excluded.succeeded,
-        failed = c.failed + excluded.failed, cancelled = c.cancelled + excluded.cancelled;
-    GET DIAGNOSTICS counted = ROW_COUNT;
-    RETURN counted;
-END $$;
-
 -- What waits and runs, counted now and then by whoever finds the last count old. As many open runs cost a reader
--- nothing then; the figures are as old as depth_marks says.
+-- nothing then; the figures are as old as count_marks says.
 CREATE TABLE rota.depths (
     queue     text COLLATE "C" NOT NULL,
     job       text COLLATE "C" NOT NULL,
@@ -349,17 +349,35 @@ CREATE TABLE rota.depths (
     PRIMARY KEY (queue, job)
 ) WITH (fillfactor = 50);
 
--- One row: when depths were counted, and how long it took.
-CREATE TABLE rota.depth_marks (
-    is_only_row boolean PRIMARY KEY DEFAULT true CHECK (is_only_row),
-    counted_at  timestamptz NOT NULL DEFAULT '-infinity',  -- real clock
-    took_ms     double precision NOT NULL DEFAULT 0
+-- When what is counted now and then was counted last (real clock), and how long it took.
+CREATE TABLE rota.count_marks (
+    name       text COLLATE "C" PRIMARY KEY,
+    counted_at timestamptz NOT NULL,
+    took_ms    double precision NOT NULL DEFAULT 0
 );
-INSERT INTO rota.depth_marks DEFAULT VALUES;
+INSERT INTO rota.count_marks (name, counted_at) VALUES ('depths', '2000-01-01'), ('tenants', '2000-01-01');
 
--- Counts open runs into rota.depths unless that was done less than so many seconds ago; a long count less often, so
--- that it takes under 2 % of the time, but no count that took long and no clock that was set back puts the next one
--- off for more than five minutes. Returns whether it counted.
+-- Whether the last count is older than so many seconds. A long count is made less often, so that it takes under
+-- 2 % of the time, but no count that took long and no clock that was set back puts the next one off for more than
+-- five minutes.
+-- Called by: count_depths, count_tenants.
+CREATE FUNCTION rota.is_count_due(of_name text, max_age_seconds double precision) RETURNS boolean LANGUAGE sql VOLATILE
+SET jit = off AS $$
+    SELECT EXISTS (SELECT FROM rota.count_marks m WHERE m.name = of_name
+        AND (m.counted_at <= clock_timestamp() - make_interval(secs => greatest(max_age_seconds,
+                 least(m.took_ms / 20, 300)))
+             OR m.counted_at > clock_timestamp() + interval '1 minute'))
+$$;
+
+-- Notes that something was counted, from that moment until now.
+-- Called by: count_depths, count_tenants.
+CREATE FUNCTION rota.mark_count(of_name text, began timestamptz) RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
+    UPDATE rota.count_marks m
+    SET counted_at = began, took_ms = extract(epoch FROM clock_timestamp() - began) * 1000 WHERE m.name = of_name
+$$;
+
+-- Counts open runs into rota.depths unless that was done less than so many seconds ago (is_count_due). Returns whether
+-- it counted.
 -- Called by: read_depths, sql/upkeep/count_depths.sql.
 -- Locks: "depths" if it is free.
 CREATE FUNCTION rota.count_depths(max_age_seconds double precision) RETURNS boolean LANGUAGE plpgsql VOLATILE
@@ -367,11 +385,7 @@ SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
     began timestamptz := clock_timestamp();
 BEGIN
-    IF NOT EXISTS (SELECT FROM rota.depth_marks m
-                   WHERE m.counted_at <= began - make_interval(secs => greatest(max_age_seconds,
-                       least(m.took_ms / 20, 300)))
-                      OR m.counted_at > began + interval '1 minute')
-       OR NOT rota.try_lock('depths') THEN
+    IF NOT rota.is_count_due('depths', max_age_seconds) OR NOT rota.try_lock('depths') THEN
         RETURN false;
     END IF;
     WITH counted AS MATERIALIZED (
@@ -387,7 +401,7 @@ BEGIN
     WHERE (d.blocked, d.scheduled, d.queued, d.held, d.running, d.expired, d.oldest_at) IS DISTINCT FROM
           (excluded.blocked, excluded.scheduled, excluded.queued, excluded.held, excluded.running, excluded.expired,
               excluded.oldest_at);
-    UPDATE rota.depth_marks SET counted_at = began, took_ms = extract(epoch FROM clock_timestamp() - began) * 1000;
+    PERFORM rota.mark_count('depths', began);
     RETURN true;
 END $$;
 
@@ -405,7 +419,7 @@ BEGIN
         PERFORM rota.count_depths(2);
         RETURN QUERY
         SELECT d.queue, d.job, d.blocked, d.scheduled, d.queued, d.held, d.running, d.expired, d.oldest_at, m.counted_at
-        FROM rota.depths d CROSS JOIN rota.depth_marks m;
+        FROM rota.depths d JOIN rota.count_marks m ON m.name = 'depths';
     ELSE
         RETURN QUERY SELECT c.*, clock_timestamp() FROM rota.count_open_runs() c;
     END IF;
@@ -458,8 +472,7 @@ BEGIN
         SELECT coalesce(c.labels ->> 'queue', '') AS queue, sum(c.amount) AS amount,
             rota.pack_buckets(rota.sum_buckets(c.buckets)) AS histogram,
                max(c.at) AS at
-        FROM (SELECT name, labels, amount, buckets, at FROM rota.counts UNION ALL
-              SELECT name, labels, amount, buckets, at FROM rota.count_changes) c
+        FROM rota.all_counts c
         WHERE c.name = 'pickups' AND c.buckets IS NOT NULL AND c.labels ? 'queue'
         GROUP BY GROUPING SETS ((c.labels ->> 'queue'), ())
     )
@@ -496,15 +509,9 @@ LEFT JOIN LATERAL (
     SELECT count(*) AS schedules, max(x.last_enqueued_at) AS last_enqueued_at, min(x.next_run_at) AS next_run_at
     FROM rota.schedule_status x WHERE x.job = j.name
 ) s ON true
-LEFT JOIN rota.job_counts k ON k.job = j.name
-LEFT JOIN LATERAL (
-    SELECT coalesce(k.succeeded, 0) + count(*) FILTER (WHERE e.state = 'succeeded') AS succeeded,
-           coalesce(k.failed, 0) + count(*) FILTER (WHERE e.state = 'failed') AS failed,
-           coalesce(k.cancelled, 0) + count(*) FILTER (WHERE e.state = 'cancelled') AS cancelled
-    FROM rota.ended_runs e WHERE e.job = j.name AND e.finished_at > coalesce(k.counted_to, '-infinity')
-) c ON true
 LEFT JOIN LATERAL (
     SELECT sum(o.attempts) FILTER (WHERE o.is_ever)::bigint AS attempts,
+           sum(o.attempts) FILTER (WHERE o.is_ever AND o.outcome = 'succeeded')::bigint AS succeeded,
            sum(o.duration_ms) FILTER (WHERE o.is_ever) AS duration_ms,
            max(o.longest_ms) FILTER (WHERE o.is_ever) AS longest_ms,
            max(o.longest_ms) FILTER (WHERE o.is_young) AS longest_ms_7d
@@ -519,6 +526,14 @@ LEFT JOIN LATERAL (
         SELECT x.attempts, x.duration_ms, x.longest_ms, x.outcome, true, true
         FROM rota.rollup_minutes x WHERE x.worker <> 0 AND x.job = j.name
     ) o WHERE o.outcome IN ('succeeded', 'failed', 'timed_out', 'lost')
-) r ON true;
+) r ON true
+-- A run succeeds once, by one attempt; other ends are counted themselves.
+LEFT JOIN (
+    SELECT a.labels ->> 'job' AS job, sum(a.amount) FILTER (WHERE a.labels ->> 'state' = 'failed') AS failed,
+           sum(a.amount) FILTER (WHERE a.labels ->> 'state' = 'cancelled') AS cancelled
+    FROM rota.all_counts a WHERE a.name = 'runs_ended' GROUP BY 1
+) k ON k.job = j.name
+CROSS JOIN LATERAL (SELECT coalesce(r.succeeded, 0) AS succeeded, coalesce(k.failed, 0)::bigint AS failed,
+    coalesce(k.cancelled, 0)::bigint AS cancelled) c;
 COMMENT ON VIEW rota.job_status
     IS 'The status of each job: its last runs, its next time, the durations of its attempts.';

@@ -97,6 +97,11 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
 (38, 'shadow', 'It is a shadow schedule: it records its decisions and enqueues nothing.',
     'Its times are recorded as skipped until shadow mode is turned off.',
     'rota schedules update --shadow false {of_tenant}{schedule}', false),
+(39, 'payload_refused', 'No live worker accepts its payload: {error}.',
+    'Start workers of the release that enqueued it, or retry it with another payload. It fails when it has been held '
+    'for worker.refused_payload_seconds (default: a day).', 'rota runs retry {run} --payload', false),
+(39, 'payload_passed_on', 'It waits for a worker of another release: {error}.',
+    'A live worker that has not refused its payload claims it next.', 'rota workers list', false),
 (40, 'suspect', 'A worker was lost while running it, so it waits to be run isolated, in a separate process.', '{then}',
     'rota runs show {run}', false),
 (41, 'overlap', 'It waits for run {other} of schedule {schedule}, which has not ended.',
@@ -375,6 +380,7 @@ BEGIN
     ELSIF o.held_by IS NOT NULL OR o.state = 'blocked' THEN
         RETURN QUERY SELECT * FROM rota.why_held(o);
     ELSIF o.state = 'queued' THEN
+        RETURN QUERY SELECT * FROM rota.why_refused(o) WHERE o.refused_by IS NOT NULL;
         RETURN QUERY SELECT * FROM rota.why_line(o);
     END IF;
     IF last.state IN ('failed', 'timed_out', 'lost') THEN
@@ -464,7 +470,7 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET jit = off AS $$
                'error', CASE WHEN p.error IS NULL THEN '.'
                    ELSE rota.because_words(concat_ws(': ', p.error_type, p.error)) || '.' END)
     FROM rota.past_attempts p LEFT JOIN rota.workers w ON w.id = p.worker
-    WHERE p.run_id = o.id AND p.finished_at >= least(o.created_at, rota.created_after(o.id)) AND o.attempt > 0
+    WHERE p.run_id = o.id AND o.attempt > 0
     ORDER BY p.attempt DESC LIMIT 1
 $$;
 
@@ -517,6 +523,8 @@ BEGIN
             CASE WHEN busy.id IS NULL THEN 'A live worker claims it within seconds and runs it beside its normal work.'
                  ELSE format('Each worker isolates one run at a time; worker %s (%s) is isolating run %s.', busy.id,
                      rota.short_words(busy.name), busy.isolating_run) END))::rota.finding;
+    ELSIF o.held_by = 'payload' THEN
+        RETURN QUERY SELECT * FROM rota.why_refused(o);
     ELSIF o.held_by = 'limit' THEN
         RETURN QUERY SELECT * FROM rota.why_limit(o);
     ELSIF o.held_by = 'overlap' THEN
@@ -538,6 +546,15 @@ BEGIN
     END IF;
 END $$;
 
+-- Who has refused the payload of a run, and whether somebody is left who may take it.
+-- Called by: why_held, why_open_run.
+CREATE FUNCTION rota.why_refused(o rota.open_runs) RETURNS SETOF rota.finding LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT CASE WHEN rota.has_taker(o.job, o.queue, o.refused_by) THEN 'payload_passed_on' ELSE 'payload_refused' END,
+        coalesce(o.held_at, (SELECT min(r.refused_at) FROM rota.refusals r WHERE r.run_id = o.id)), NULL::timestamptz,
+        NULL::text, jsonb_build_object('run', o.id, 'error', rota.short_words(coalesce(rota.refusal_words(o.id),
+            'payload refused')))
+$$;
+
 -- What an idempotency key of a run means now.
 -- Called by: why_ended_run, why_open_run.
 CREATE FUNCTION rota.why_key(of_run bigint, of_tenant text, of_job text, of_key text, is_ended boolean)
@@ -549,7 +566,8 @@ RETURNS SETOF rota.finding LANGUAGE sql STABLE SET jit = off AS $$
                    THEN 'The key becomes free when the run ends, or later if it was enqueued with a time to keep it.'
                             WHEN k.expires_at = 'infinity' THEN 'The key is kept for ever.'
                                 ELSE 'The key becomes free at the time shown.' END)
-    FROM rota.keys k
+    FROM (SELECT h.tenant, h.job, h.key, h.run_id, coalesce(h.expires_at, (SELECT r.expires_at FROM rota.key_releases r
+        WHERE r.run_id = h.run_id)) AS expires_at FROM rota.keys h) k
     WHERE k.tenant = of_tenant AND k.job = of_job AND k.key = of_key
       AND (k.expires_at IS NULL OR k.expires_at > rota.now())
       AND (k.run_id = of_run OR is_ended)
@@ -874,9 +892,10 @@ BEGIN
     SELECT count(*) FILTER (WHERE x.is_off) AS off, count(*) AS schedules, min(x.name) FILTER (WHERE x.is_off) AS first,
            string_agg(x.name, ', ' ORDER BY x.name) FILTER (WHERE x.is_off AND x.n <= 3) AS names INTO off
     FROM (SELECT s.name, s.is_off, row_number() OVER (PARTITION BY s.is_off ORDER BY s.name) AS n FROM (
-              SELECT t.name, NOT t.is_enabled OR t.parked_at IS NOT NULL
+              SELECT t.name, NOT t.is_enabled OR st.parked_at IS NOT NULL
                   OR coalesce(t.paused_until > rota.now(), t.paused_at IS NOT NULL) AS is_off
-              FROM rota.schedules t WHERE t.job = j.name AND t.finished_at IS NULL) s) x;
+              FROM rota.schedules t JOIN rota.schedule_state st ON st.schedule_id = t.id
+              WHERE t.job = j.name AND st.finished_at IS NULL) s) x;
     RETURN QUERY SELECT 'schedules_off', NULL::timestamptz, NULL::timestamptz, NULL,
         jsonb_build_object('schedule', off.first, 'some', rota.share_words(off.off, off.schedules, 'schedule'),
         'names', off.names || CASE WHEN off.off > 3 THEN ' …' ELSE '' END) WHERE off.off > 0;
@@ -1009,8 +1028,9 @@ CREATE FUNCTION rota.why_schedule(s rota.schedules) RETURNS SETOF rota.finding L
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     clock     timestamptz := rota.now();
+    st        rota.schedule_state := (SELECT t FROM rota.schedule_state t WHERE t.schedule_id = s.id);
     is_paused boolean := coalesce(s.paused_until > clock, s.paused_at IS NOT NULL);
-    is_on     boolean := s.is_enabled AND s.finished_at IS NULL AND s.parked_at IS NULL AND NOT is_paused;
+    is_on     boolean := s.is_enabled AND st.finished_at IS NULL AND st.parked_at IS NULL AND NOT is_paused;
     lane      text := coalesce(s.queue, (SELECT j.queue FROM rota.jobs j WHERE j.name = s.job));
     facts     jsonb := jsonb_build_object('schedule', s.name, 'job', s.job);
     told      record;
@@ -1022,17 +1042,17 @@ BEGIN
         RETURN NEXT ROW('schedule_disabled', coalesce(told.at, s.updated_at), NULL, coalesce(told.actor, s.updated_by),
             facts || jsonb_build_object('by', rota.by_words(coalesce(told.actor, s.updated_by))))::rota.finding;
     END IF;
-    IF s.finished_at IS NOT NULL THEN
-        RETURN NEXT ROW('schedule_finished', s.finished_at, NULL, NULL, facts || jsonb_build_object('why', CASE
+    IF st.finished_at IS NOT NULL THEN
+        RETURN NEXT ROW('schedule_finished', st.finished_at, NULL, NULL, facts || jsonb_build_object('why', CASE
             WHEN s.init IS NOT NULL THEN 'it has run once' WHEN s.run_at IS NOT NULL THEN 'its only time has passed'
-            WHEN s.run_count >= s.max_runs THEN format('it has run %s, its maximum',
-                rota.plural_words(s.run_count, 'time'))
+            WHEN st.run_count >= s.max_runs THEN format('it has run %s, its maximum',
+                rota.plural_words(st.run_count, 'time'))
             WHEN s.end_at <= clock THEN 'its end time has passed' ELSE 'its timing has no more times'
             END))::rota.finding;
     END IF;
-    IF s.parked_at IS NOT NULL THEN
-        RETURN NEXT ROW('schedule_parked', s.parked_at, s.retry_at, NULL,
-            facts || jsonb_build_object('error', rota.short_words(coalesce(s.error,
+    IF st.parked_at IS NOT NULL THEN
+        RETURN NEXT ROW('schedule_parked', st.parked_at, st.retry_at, NULL,
+            facts || jsonb_build_object('error', rota.short_words(coalesce(st.error,
             'no reason was given')) || '.'))::rota.finding;
     END IF;
     IF is_paused THEN
@@ -1057,14 +1077,14 @@ BEGIN
         RETURN QUERY SELECT * FROM rota.why_tenant_paused(s.tenant) WHERE s.tenant <> '';
         RETURN QUERY SELECT * FROM rota.why_workers(lane, s.job, run.state IS DISTINCT FROM 'queued');
     END IF;
-    RETURN QUERY SELECT * FROM rota.why_decision(s);
-    IF s.failures_in_a_row > 0 THEN
+    RETURN QUERY SELECT * FROM rota.why_decision(s, st);
+    IF st.failures_in_a_row > 0 THEN
         SELECT r.error, r.run_id INTO told FROM (SELECT * FROM rota.ledger l WHERE l.schedule_id = s.id
             ORDER BY l.nominal_at DESC LIMIT 20) r
         WHERE r.success IS FALSE ORDER BY r.nominal_at DESC LIMIT 1;
-        RETURN NEXT ROW('schedule_failing', s.last_run_at, NULL, NULL, facts || jsonb_build_object('run', told.run_id,
-            'failures', CASE s.failures_in_a_row WHEN 1 THEN 'run'
-            ELSE rota.plural_words(s.failures_in_a_row, 'run') END, 'error', rota.because_words(told.error) || '.',
+        RETURN NEXT ROW('schedule_failing', st.last_run_at, NULL, NULL, facts || jsonb_build_object('run', told.run_id,
+            'failures', CASE st.failures_in_a_row WHEN 1 THEN 'run'
+            ELSE rota.plural_words(st.failures_in_a_row, 'run') END, 'error', rota.because_words(told.error) || '.',
             'then', CASE WHEN s.pause_after_failures IS NULL THEN 'It continues with its next time.'
                 ELSE format('It is paused after %s in a row.', rota.plural_words(s.pause_after_failures, 'failure'))
                 END))::rota.finding;
@@ -1075,36 +1095,36 @@ BEGIN
         RETURN NEXT ROW('shadow', NULL, NULL, NULL, facts)::rota.finding;
     END IF;
     IF s.init IS NOT NULL THEN
-        RETURN NEXT ROW('waits_for_start', s.last_enqueued_at, NULL, NULL,
+        RETURN NEXT ROW('waits_for_start', st.last_enqueued_at, NULL, NULL,
             facts || jsonb_build_object('which', CASE s.init
             WHEN 'once' THEN ', until it has succeeded once' WHEN 'release' THEN ', once per release'
                 ELSE ', once per start of the fleet' END))::rota.finding;
-    ELSIF s.next_run_at IS NULL THEN
+    ELSIF st.next_run_at IS NULL THEN
         RETURN NEXT ROW('schedule_pending', s.updated_at, NULL, NULL, facts)::rota.finding;
-    ELSIF s.next_run_at <= clock - interval '30 seconds' THEN
+    ELSIF st.next_run_at <= clock - interval '30 seconds' THEN
         SELECT count(*) INTO live FROM rota.why_fleet(NULL, NULL);
-        RETURN NEXT ROW('no_tick', s.next_run_at, NULL, NULL, facts || jsonb_build_object('workers',
+        RETURN NEXT ROW('no_tick', st.next_run_at, NULL, NULL, facts || jsonb_build_object('workers',
             CASE live WHEN 0 THEN CASE WHEN EXISTS (SELECT FROM rota.why_asleep(NULL, NULL)) THEN 'all are asleep'
                 ELSE 'none is running' END WHEN 1 THEN 'the only live worker processes no schedules'
                 ELSE format('none of the %s live workers processes schedules', rota.number_words(live))
                 END))::rota.finding;
     ELSE
-        RETURN NEXT ROW(CASE WHEN s.moved_to IS NULL THEN 'waits_for_next' ELSE 'rescheduled' END, NULL, s.next_run_at,
-            NULL, facts)::rota.finding;
+        RETURN NEXT ROW(CASE WHEN st.moved_to IS NULL THEN 'waits_for_next' ELSE 'rescheduled' END, NULL,
+            st.next_run_at, NULL, facts)::rota.finding;
     END IF;
 END $$;
 
 -- The decision for its latest time; and, if that ran, the latest of the five before it that did not run.
 -- Called by: why_schedule.
-CREATE FUNCTION rota.why_decision(s rota.schedules) RETURNS SETOF rota.finding LANGUAGE sql STABLE
-SET enable_seqscan = off SET jit = off AS $$
+CREATE FUNCTION rota.why_decision(s rota.schedules, st rota.schedule_state) RETURNS SETOF rota.finding
+LANGUAGE sql STABLE SET enable_seqscan = off SET jit = off AS $$
     WITH late AS MATERIALIZED (
         SELECT r.*, r.decision IN ('ran', 'caught_up') AS has_run, row_number() OVER (ORDER BY r.nominal_at DESC) AS n
         FROM (SELECT * FROM rota.ledger l WHERE l.schedule_id = s.id ORDER BY l.nominal_at DESC LIMIT 6) r
     )
     SELECT 'schedule_ran', l.nominal_at, NULL::timestamptz, NULL, jsonb_build_object('run', l.run_id, 'ended',
         CASE l.state WHEN 'cancelled' THEN 'was cancelled' ELSE l.state END)
-    FROM late l WHERE l.n = 1 AND l.has_run AND l.success IS NOT NULL AND (l.success OR s.failures_in_a_row = 0)
+    FROM late l WHERE l.n = 1 AND l.has_run AND l.success IS NOT NULL AND (l.success OR st.failures_in_a_row = 0)
     UNION ALL
     (SELECT coalesce(r.code, 'not_run'), l.nominal_at, NULL, NULL, jsonb_build_object('schedule', s.name, 'job', s.job,
                 'calendar', coalesce(s.calendar, 'its calendar'), 'decision', l.decision, 'reason', l.reason,

@@ -4,7 +4,7 @@
 
 -- Whether an instant is one that every reader can hold: in the years 1 to 9999 with a day off at both ends, so that
 -- it is so in every time zone.
--- Called by: check_options, model/instants.py, move_schedule, reschedule, set_clock.
+-- Called by: check_next_run, check_options, ensure_ledger, model/instants.py, reschedule, set_clock.
 CREATE FUNCTION rota.is_instant(at timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT at >= '0001-01-02 00:00Z'::timestamptz AND at < '9999-12-31 00:00Z'::timestamptz
 $$;
@@ -214,31 +214,25 @@ CREATE FUNCTION rota.is_zone_name(zone text) RETURNS boolean LANGUAGE sql IMMUTA
         OR zone IN ('CST6CDT', 'EST5EDT', 'MST7MDT', 'PST8PDT', 'GMT+0', 'GMT-0', 'GMT0', 'GB-Eire', 'NZ-CHAT', 'W-SU')
 $$;
 
--- Trigger: refuses a time zone that Python does not know, as the schedule would be parked at its first tick: also the
+-- Refuses a time zone that Python does not know, as the schedule would be parked at its first tick: also the
 -- abbreviation of a zone (PST) and a zone in other letters (america/new_york), which Postgres knows.
-CREATE FUNCTION rota.check_zone() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+-- Called by: before_calendar, before_schedule.
+CREATE FUNCTION rota.check_zone(noun text, name text, zone text) RETURNS void LANGUAGE plpgsql VOLATILE
+SET jit = off AS $$
 DECLARE
-    given    jsonb := to_jsonb(NEW);
-    zone     text := coalesce(given ->> 'timezone', given -> 'definition' ->> 'timezone');
     spelling text;
 BEGIN
-    IF zone = 'UTC' OR (TG_OP = 'UPDATE'
-        AND zone = coalesce(to_jsonb(OLD) ->> 'timezone', to_jsonb(OLD) -> 'definition' ->> 'timezone')) THEN
-        RETURN NEW;
+    IF zone = 'UTC' THEN
+        RETURN;
     END IF;
     spelling := CASE WHEN rota.is_zone_name(zone) THEN rota.zone_spelling(zone) END;
     IF spelling IS DISTINCT FROM zone THEN
-        RAISE EXCEPTION '% "%": unknown time zone "%"', rtrim(TG_TABLE_NAME, 's'), NEW.name, zone
+        RAISE EXCEPTION '% "%": unknown time zone "%"', noun, name, zone
             USING ERRCODE = 'RO002', HINT = CASE WHEN spelling IS NOT NULL THEN format('Did you mean %s?', spelling)
                 WHEN zone ~ '^[A-Za-z]{2,5}$' THEN 'Use an IANA name such as Europe/Paris, not an abbreviation.'
                 ELSE 'Use an IANA name such as Europe/Paris.' END;
     END IF;
-    RETURN NEW;
 END $$;
-CREATE TRIGGER a_zone BEFORE INSERT OR UPDATE OF timezone ON rota.schedules FOR EACH ROW
-    WHEN (NEW.timezone <> 'UTC') EXECUTE FUNCTION rota.check_zone();
-CREATE TRIGGER a_zone BEFORE INSERT OR UPDATE OF definition ON rota.calendars FOR EACH ROW
-    WHEN (jsonb_typeof(NEW.definition -> 'timezone') = 'string') EXECUTE FUNCTION rota.check_zone();
 
 -- Makes the rules of a table's columns: a constraint for each, and, where people write (is_told), triggers that say
 -- in words what is missing (first) and what a constraint would refuse (last, as other triggers may say it better).

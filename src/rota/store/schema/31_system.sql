@@ -12,11 +12,8 @@ INSERT INTO rota.jobs (name, queue, executor, description, max_attempts, is_syst
      'Removes runs, attempts, occurrences and counts that are past their retention', 1, true),
     ('rota' || '.prune_logs', 'rota' || '.system', 'async', 'Removes log lines that are past their retention', 1, true);
 
--- No person made these: the audit stays empty.
-ALTER TABLE rota.schedules DISABLE TRIGGER schedules_audit;
 INSERT INTO rota.schedules (name, job, description, cron, is_enabled, is_system) VALUES
     ('rota' || '.cleanup', 'rota' || '.cleanup', 'Removes expired rows; enable it with rules in its payload',
      '0 3 * * *', false, true),
     ('rota' || '.prune_logs', 'rota' || '.prune_logs', 'Retention of log lines', '0 2 * * *', true, true),
     ('rota' || '.prune_runs', 'rota' || '.prune_runs', 'Retention of runs', '0 2 * * *', true, true);
-ALTER TABLE rota.schedules ENABLE TRIGGER schedules_audit;

@@ -10,6 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from sys import modules
 from typing import TypeVar
 
 import psycopg
@@ -24,6 +25,7 @@ from rota.store.sessions.opening import AsyncSession, Session, own
 from rota.store.sessions.outage import Outage, is_unwritable
 from rota.store.sessions.poolers import check_settings, shares_sessions
 from rota.store.sessions.refusals import code_of
+from rota.store.sessions.under_test import TESTS, refuse_real_database
 from rota.store.statements import Statements
 
 __all__ = ["AsyncConn", "Conn", "Database"]
@@ -69,6 +71,8 @@ class Database:
         self._sync_pool: SyncPool | None = None
         self._is_sparing = False
         self._ask_again_at = 0.0
+        # Whether a test has said which database it is.
+        self.is_for_tests = False
         # Told whenever this process uses the database: somebody may sleep until then.
         self.on_use: Callable[[], None] | None = None
 
@@ -100,6 +104,8 @@ class Database:
     def open_sync(self) -> str:
         with self._opening:
             if self._url is None:
+                if TESTS in modules and not self.is_for_tests:
+                    refuse_real_database(self._given_url)
                 with translate():
                     try:
                         url = self._prepare()
@@ -132,6 +138,8 @@ class Database:
                 self._sync_pool.clear()
 
     def used(self) -> None:
+        if TESTS in modules and self._url is not None and not self.is_for_tests:
+            refuse_real_database(self._url)
         if self.on_use is not None:
             self.on_use()
 
@@ -156,6 +164,10 @@ class Database:
         """The same on a connection that the caller has, for use while the database is opened."""
         with conn.transaction():
             return driving.drive_sync(conn, self.statements, plan)
+
+    async def run_on_async(self, conn: AsyncConn, plan: Plan[T]) -> T:
+        async with conn.transaction():
+            return await driving.drive(conn, self.statements, plan)
 
     async def fetch(self, query: Query[T], *, is_hurried: bool = True) -> T:
         """One statement over a pooled connection, committed by itself."""

@@ -17,9 +17,9 @@ from rota.store.tenants.tenants import find_tenant, pause_tenant
 # In this order: schedules before what they would make, and what belongs to them before their names.
 PARTS = (
     "schedules", "open_runs", "ended_runs", "keys", "events", "event_keys", "limits",
-    "limit_slots", "limit_releases", "limit_repairs", "hook_refusals", "ledger",
+    "limit_slots", "limit_releases", "hook_refusals", "ledger",
     "backfill_times", "backfills", "schedule_days", "init_runs", "deleted_schedules",
-    "dropped_schedules", "tenant_days", "tenant_changes", "tenant_depths",
+    "dropped_schedules", "tenant_days", "tenant_changes", "tenant_depths", "bulk_actions",
 )  # fmt: skip
 _BATCH = 1000
 _CANCEL_SECONDS = 60.0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import tarfile
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -36,12 +37,20 @@ def export_tenant(
     of them. A file that could not be finished is removed."""
     unfinished = path.with_name(f".{path.name}.part")
     try:
-        with unfinished.open("wb") as file:
+        with open(unfinished, "wb", opener=_private) as file:
             rows = write_archive(database, name, file, place=path.parent, on_progress=on_progress)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
     return TenantArchive(name, str(path), rows)
+
+
+def _private(path: str, flags: int) -> int:
+    """For its owner alone: all data of a tenant is in it. A file left behind may be open to
+    others, and is replaced."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    return os.open(path, flags | os.O_EXCL, 0o600)
 
 
 def write_archive(

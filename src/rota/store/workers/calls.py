@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rota.store.queries import Query, nothing, number
+from rota.store.queries import Query, has_any, nothing, number, only
 
 
 def answer_calls(worker: int, *, waiting: bool, polling: bool, channel: str) -> Query[None]:
@@ -21,6 +21,16 @@ def next_xid() -> Query[int]:
 def oldest_xid() -> Query[int]:
     """The oldest transaction that is still under way."""
     return Query("workers/oldest_xid", {}, number)
+
+
+def late_enqueues(xid: int) -> Query[bool]:
+    """Whether a transaction below this id has changed runs and is still open."""
+    return Query("workers/late_enqueues", {"xid": xid % 2**32}, has_any)
+
+
+def common_channel() -> Query[str]:
+    """Where all workers are called. Only those who may read the settings know it."""
+    return Query("workers/channel", {}, only(lambda row: str(row[0])))
 
 
 def pass_on(worker: int, queues: Sequence[str]) -> Query[None]:

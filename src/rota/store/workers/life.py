@@ -18,8 +18,10 @@ def register_worker(
     jobs: Sequence[str],
     concurrency: int,
     lease_seconds: float,
+    intakes: Sequence[int] = (),
 ) -> Query[int]:
-    """A new row of rota.workers; returns its number."""
+    """A new row of rota.workers; returns its number. `intakes` say, job by job, which payloads its
+    code takes."""
     params = {
         "name": name,
         "host": host,
@@ -29,6 +31,7 @@ def register_worker(
         "jobs": list(jobs),
         "concurrency": concurrency,
         "lease_seconds": lease_seconds,
+        "intakes": list(intakes),
     }
     return Query("workers/register", params, number)
 
@@ -38,15 +41,16 @@ def say_polling(worker: int) -> Query[None]:
     return Query("workers/say_polling", {"worker": worker}, nothing)
 
 
-def start_worker(declared: Mapping[str, Any], *, is_new: bool, release: str | None) -> Query[None]:
+def start_worker(declared: Mapping[str, Any], *, is_new: bool) -> Query[None]:
     """Whose code it runs: `declared` is what `definitions.declare` takes."""
-    params = {name: declared[name] for name in ("worker", "application", "build")}
-    return Query("workers/start", params | {"is_new": is_new, "release": release}, nothing)
+    params = {name: declared[name] for name in ("worker", "application", "build", "release")}
+    return Query("workers/start", params | {"is_new": is_new}, nothing)
 
 
-def set_jobs(worker: int, jobs: Sequence[str]) -> Query[None]:
+def set_jobs(worker: int, jobs: Sequence[str], intakes: Sequence[int]) -> Query[None]:
     """What it can run now."""
-    return Query("workers/set_jobs", {"worker": worker, "jobs": list(jobs)}, nothing)
+    params = {"worker": worker, "jobs": list(jobs), "intakes": list(intakes)}
+    return Query("workers/set_jobs", params, nothing)
 
 
 def set_state(worker: int, state: Literal["stopping", "gone"]) -> Query[None]:

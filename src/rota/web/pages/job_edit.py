@@ -16,7 +16,7 @@ from rota.model.log import LEVELS
 from rota.model.words import plural
 from rota.web.context import Page
 from rota.web.forms import Form, read_form
-from rota.web.job_form import field_of, read_changes, texts_of
+from rota.web.job_form import field_of, fields_of, read_changes, texts_of
 from rota.web.page_scope import PageScope
 from rota.web.pages.jobs import path_of
 from rota.web.refusals import refusal
@@ -59,7 +59,7 @@ async def save(request: Request) -> Response:
     job = await scope.jobs.get(scope.name())
     # Against what was shown: a field that somebody else has changed meanwhile is not one's own.
     shown = {name: form.get(f"was_{name}", text) for name, text in texts_of(job).items()}
-    changes, wrong = read_changes(form, shown)
+    changes, wrong = read_changes(form, shown, fields_of(job))
     if wrong:
         return await _again(scope, job, form, wrong)
     if not changes:

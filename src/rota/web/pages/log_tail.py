@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from typing import ClassVar
 
+from fastapi.sse import format_sse_event
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -137,12 +138,11 @@ def event_of(
     if isinstance(news, Gap):
         path = replace(query, place="/logs").between(news.since, news.until)
         html = render_gap(root, path, news.since.astimezone(zone), news.until.astimezone(zone))
-        return f"event: gap\ndata: {html}\n\n".encode()
+        return format_sse_event(event="gap", data_str=html)
     if not news:
-        return b"event: beat\ndata:\n\n"
+        return format_sse_event(event="beat", data_str="")
     html = render_lines([LogRow.of(line, zone, now, query.words) for line in news], root)
-    lines = "".join(f"data: {one}\n" for one in html.split("\n"))
-    return f"event: lines\nid: {news[-1].key}\n{lines}\n".encode()
+    return format_sse_event(event="lines", data_str=html, id=str(news[-1].key))
 
 
 def _last(request: Request) -> datetime | None:

@@ -233,6 +233,9 @@ async def set_cap(request: Request) -> Response:
     reason = form.text("reason")
     error: str | None = None
     missing = None if reason else "Enter a reason. It is kept in the audit."
+    if missing is None and form.get("reset") == "1":
+        await scope.queues.reset(name, reason)
+        return scope.go(path_of(name), f"The cap of queue {name} is reset to the code")
     if missing is None:
         try:
             found = await scope.queues.set(

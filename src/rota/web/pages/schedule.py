@@ -82,6 +82,8 @@ class SchedulePage(Page):
     durations: Durations | None
     manual: Sequence[ManualRun]
     edits: list[EditRow]
+    overrides: int
+    reset: str
     policies: list[tuple[str, str]]
     why: WhyPanel
 
@@ -110,6 +112,8 @@ async def show_schedule(request: Request) -> Response:
             durations=durations(past, schedule.timeout_seconds),
             manual=manual.items,
             edits=[_edit(schedule, one) for one in edits.items],
+            overrides=len(await scope.schedules.overrides(name, tenant=tenant)),
+            reset=path_of(name, tenant, "reset"),
             policies=policies(schedule),
             why=await why_of(scope, name, "schedule", tenant),
         )

@@ -25,7 +25,7 @@ from rota.web.forms import Form, read_form, read_payload, read_time
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.schedules import path_of
 from rota.web.refusals import refusal
-from rota.web.schedule_values import label_of, value_of
+from rota.web.schedule_values import LABELS, label_of, value_of
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -151,6 +151,50 @@ async def delete(scope: PageScope, name: str, tenant: str, form: Form) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class ResetQuestion(Page):
+    """Asks which fields go back to what the code says; `changes`: each field, its label, what it
+    is and what it would be."""
+
+    template: ClassVar[str] = "schedules/reset.html"
+    section: ClassVar[str] = "schedules"
+
+    schedule: ScheduleInfo
+    action: str
+    back: str
+    changes: list[tuple[str, str, str, str]]
+
+    @property
+    def title(self) -> str:
+        return f"Reset schedule {self.schedule.name} to the code"
+
+
+async def ask_reset(request: Request) -> Response:
+    scope = PageScope(request)
+    name, tenant = scope.name(), tenant_of(request)
+    schedule = await scope.schedules.get(name, tenant=tenant)
+    found = await scope.schedules.overrides(name, tenant=tenant)
+    changes = [
+        (it.field, label_of(it.field), value_of(it.field, it.stored), value_of(it.field, it.code))
+        for it in found
+    ]
+    action, back = path_of(name, tenant, "reset"), path_of(name, tenant)
+    return await scope.show(ResetQuestion(schedule, action, back, changes))
+
+
+async def reset(request: Request) -> Response:
+    scope = PageScope(request)
+    scope.check("schedules.update")
+    form = await read_form(request)
+    name, tenant = scope.name(), tenant_of(request)
+    fields = [one for one in form.all("field") if one in LABELS]
+    if not fields:
+        return scope.go(path_of(name, tenant), "Nothing was selected, so nothing was changed")
+    await scope.schedules.update(name, tenant=tenant, reset=fields, reason=form.text("reason"))
+    words = ", ".join(label_of(one) for one in fields)
+    return scope.go(path_of(name, tenant), f"Reset to the code: {words}")
+
+
+@dataclass(frozen=True, slots=True)
 class RevertQuestion(Page):
     """Asks before an edit is taken back; `changes` are what it would do now."""
 
@@ -235,6 +279,8 @@ VERBS = {
 routes = [
     Route("/schedules/{name}/revert/{entry}", ask_revert),
     Route("/schedules/{name}/revert/{entry}", revert, methods=["POST"]),
+    Route("/schedules/{name}/reset", ask_reset),
+    Route("/schedules/{name}/reset", reset, methods=["POST"]),
 ]
 for _verb, _act in VERBS.items():
     routes += [

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rota.admin.reports.checks import schema, server, storage, transactions, upkeep, workers
+from rota.admin.reports.checks import (
+    replication,
+    schema,
+    server,
+    storage,
+    transactions,
+    upkeep,
+    walls,
+    workers,
+)
 from rota.model.finding import Finding
 from rota.store.plans import Plan
 
@@ -21,4 +30,6 @@ CHECKS: tuple[Check, ...] = (
     upkeep.check,
     transactions.check,
     storage.check,
+    replication.check,
+    walls.check,
 )

@@ -1,4 +1,4 @@
-"""Who keeps dead rows from being removed."""
+"""Who keeps dead rows from being removed, and who holds rows that work waits for."""
 
 from __future__ import annotations
 
@@ -7,20 +7,45 @@ from collections.abc import Iterator
 from rota.model.finding import Finding, judge
 from rota.model.words import duration, number, size
 from rota.store.plans import Plan
-from rota.store.reports.doctor import KeepingRows, keeping_rows
+from rota.store.reports.doctor import KeepingRows, RowHolder, holders, keeping_rows
 
 _WARN, _BAD = 300, 900
+_HELD_WARN, _HELD_BAD = 10, 60
 _COST = "Dead rows cannot be removed while it is open: claims and lists become slower."
 
 
 def check() -> Plan[list[Finding]]:
     found = yield from keeping_rows()
+    held = yield from holders()
     return [
+        _held(held[0] if held else None),
         _oldest(found.get("transaction")),
         *_prepared(found.get("prepared")),
         *_slots(found.get("slot")),
         *_hidden(found["hidden"]),
     ]
+
+
+def _held(row: RowHolder | None) -> Finding:
+    seconds = row.seconds if row else None
+    verdict = judge(seconds, warn=_HELD_WARN, bad=_HELD_BAD)
+    if row is None or verdict == "ok":
+        return Finding(
+            "held_rows", "ok", "Rows held by open transactions", figure="none for long",
+            limit=duration(_HELD_WARN),
+        )  # fmt: skip
+    owner = row.owner and f"user {row.owner}"
+    who = ", ".join(filter(None, (f"Process {row.pid}", owner, row.program)))
+    others = row.rows - len(row.examples)
+    more = f" and {number(others)} more" if others > 0 else ""
+    return Finding(
+        "held_rows", verdict, f"A transaction has held rows for {duration(seconds)}",
+        figure=duration(seconds), limit=duration(_HELD_WARN),
+        detail=f"{who}: {row.doing or 'active'}. It holds {', '.join(row.examples)}{more}. Work on "
+        f"these rows waits. Its last statement: {row.query or 'not visible'}",
+        advice="commit or roll back that transaction, or end its session.",
+        commands=[f"SELECT pg_terminate_backend({row.pid});"],
+    )  # fmt: skip
 
 
 def _oldest(row: KeepingRows | None) -> Finding:

@@ -3,7 +3,7 @@ SELECT l.name, l.tenant, 'blocked' AS what, count(*)::integer AS keys, min(s.blo
 FROM rota.limits l JOIN rota.limit_slots s ON s.tenant = l.tenant AND s.blocked_by IS NOT NULL AND s.key >= rota.first_key(l) AND s.key < rota.last_key(l)
 GROUP BY l.tenant, l.name
 UNION ALL
-SELECT coalesce(l.name, r.key), r.tenant, 'mended', count(*)::integer, NULL, max(r.counted), max(r.held), max(r.at)
-FROM rota.limit_repairs r LEFT JOIN rota.limits l ON l.id = substr(split_part(r.key, ':', 1), 2)::bigint
-WHERE r.at > rota.now() - interval '1 day' GROUP BY 1, 2
+SELECT a.object_id, a.tenant, 'mended', count(*)::integer, NULL, max((a.before ->> 'in_use')::integer),
+       max((a.after ->> 'in_use')::integer), max(a.at)
+FROM rota.audit a WHERE a.action = 'limit.mended' AND a.at > rota.now() - interval '1 day' GROUP BY 1, 2
 ORDER BY 3, 1

@@ -5,9 +5,9 @@ WITH named AS (
     FROM rota.jobs j
     UNION ALL
     SELECT 'schedule', s.name, s.tenant, s.name, s.job,
-           CASE WHEN s.finished_at IS NOT NULL THEN 'finished' WHEN s.parked_at IS NOT NULL THEN 'parked' WHEN NOT s.is_enabled THEN 'disabled'
+           CASE WHEN t.finished_at IS NOT NULL THEN 'finished' WHEN t.parked_at IS NOT NULL THEN 'parked' WHEN NOT s.is_enabled THEN 'disabled'
                 WHEN s.paused_at IS NOT NULL THEN 'paused' ELSE 'active' END
-    FROM rota.schedules s
+    FROM rota.schedules s JOIN rota.schedule_state t ON t.schedule_id = s.id
     UNION ALL
     SELECT 'queue', q.name, '', q.name, '', CASE WHEN p.name IS NULL THEN 'active' ELSE 'paused' END
     FROM (SELECT name FROM rota.queues UNION SELECT queue FROM rota.jobs UNION SELECT queue FROM rota.depths) q

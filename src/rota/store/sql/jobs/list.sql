@@ -4,8 +4,8 @@ WITH timed AS (
     SELECT s.job, bool_or(s.cron IS NOT NULL) AS has_cron, bool_or(s.cron IS NULL AND s.interval_seconds IS NOT NULL) AS has_interval,
            bool_or(s.cron IS NULL AND s.interval_seconds IS NULL AND s.run_at IS NOT NULL) AS has_once,
            bool_or(s.cron IS NULL AND s.interval_seconds IS NULL AND s.run_at IS NULL) AS has_init,
-           min(s.next_run_at) FILTER (WHERE s.is_ticking AND s.paused_at IS NULL AND isfinite(s.next_run_at)) AS next_run_at
-    FROM rota.schedules s WHERE %(name)s::text IS NULL OR s.job = %(name)s::text GROUP BY s.job
+           min(t.next_run_at) FILTER (WHERE t.due_at IS NOT NULL AND NOT t.is_stopped) AS next_run_at
+    FROM rota.schedules s JOIN rota.schedule_state t ON t.schedule_id = s.id WHERE %(name)s::text IS NULL OR s.job = %(name)s::text GROUP BY s.job
 ), knowing AS (
     SELECT k.job, count(DISTINCT w.id) AS workers
     FROM rota.workers w CROSS JOIN LATERAL unnest(w.jobs) k (job)

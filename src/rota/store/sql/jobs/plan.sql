@@ -14,12 +14,15 @@ WITH wanted AS MATERIALIZED (
     FROM wanted w WHERE NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = w.name)
     UNION ALL
     SELECT 'job', j.name, j.name, c.key, CASE WHEN j.edited ? c.key THEN 'kept' ELSE 'follows' END, c.value, to_jsonb(j) -> c.key,
-           j.edited -> c.key ->> 'by', (j.edited -> c.key ->> 'at')::timestamptz
+           j.edited -> c.key ->> 'by', rota.edited_at(j.edited -> c.key)
     FROM wanted w JOIN rota.jobs j ON j.name = w.name CROSS JOIN LATERAL jsonb_each(w.code) c
     WHERE to_jsonb(j) -> c.key IS DISTINCT FROM c.value
     UNION ALL
     SELECT 'job', j.name, j.name, 'payload_schema', 'follows', w.payload_schema, j.payload_schema, NULL, NULL
     FROM wanted w JOIN rota.jobs j ON j.name = w.name WHERE j.payload_schema <> w.payload_schema
+    UNION ALL
+    SELECT 'job', j.name, j.name, 'executor', 'follows', to_jsonb(w.executor), to_jsonb(j.executor), NULL, NULL
+    FROM wanted w JOIN rota.jobs j ON j.name = w.name WHERE j.executor <> w.executor
     UNION ALL
     SELECT 'job', j.name, j.name, NULL, 'revived', NULL, NULL, NULL, j.deleted_from_code_at
     FROM wanted w JOIN rota.jobs j ON j.name = w.name WHERE j.deleted_from_code_at IS NOT NULL
@@ -27,14 +30,15 @@ WITH wanted AS MATERIALIZED (
     SELECT 'job', g, g, NULL, 'gone', NULL, NULL, NULL, NULL FROM rota.gone_jobs(%(application)s::text, %(names)s::text[], true) g
     UNION ALL
     SELECT 'schedule', w.name, w.job, NULL, CASE WHEN d.name IS NULL THEN 'new' ELSE 'deleted' END, NULL, NULL, d.dropped_by, d.dropped_at
-    FROM schedules w LEFT JOIN rota.dropped_schedules d ON d.tenant = '' AND d.name = w.name
+    FROM schedules w LEFT JOIN rota.dropped_schedules d ON d.tenant = '' AND d.name = w.name AND d.origin = 'definition'
     WHERE NOT EXISTS (SELECT FROM rota.schedules s WHERE s.tenant = '' AND s.name = w.name)
     UNION ALL
     SELECT 'schedule', w.name, w.job, NULL, 'taken', NULL, NULL, s.updated_by, s.updated_at
     FROM schedules w JOIN rota.schedules s ON s.tenant = '' AND s.name = w.name AND s.origin IS DISTINCT FROM 'definition'
+        AND s.application IS DISTINCT FROM %(application)s::text
     UNION ALL
     SELECT 'schedule', s.name, s.job, c.key, CASE WHEN c.key = ANY (rota.kept_fields(s.edited)) THEN 'kept' ELSE 'follows' END,
-           c.value, to_jsonb(s) -> c.key, s.edited -> c.key ->> 'by', (s.edited -> c.key ->> 'at')::timestamptz
+           c.value, to_jsonb(s) -> c.key, s.edited -> c.key ->> 'by', rota.edited_at(s.edited -> c.key)
     FROM schedules w JOIN rota.schedules s ON s.tenant = '' AND s.name = w.name AND s.origin = 'definition'
     CROSS JOIN LATERAL jsonb_each(w.code) c
     WHERE to_jsonb(s) -> c.key IS DISTINCT FROM c.value
@@ -48,7 +52,7 @@ WITH wanted AS MATERIALIZED (
     UNION ALL
     SELECT 'schedule', concat_ws('/', nullif(s.tenant, ''), s.name), s.job, c.key,
            CASE WHEN c.key = ANY (rota.kept_fields(s.edited)) THEN 'kept' ELSE 'follows' END,
-           c.value, to_jsonb(s) -> c.key, s.edited -> c.key ->> 'by', (s.edited -> c.key ->> 'at')::timestamptz
+           c.value, to_jsonb(s) -> c.key, s.edited -> c.key ->> 'by', rota.edited_at(s.edited -> c.key)
     FROM declared d JOIN rota.schedules s ON s.tenant = d.tenant AND s.name = d.name AND s.origin IS DISTINCT FROM 'definition'
     CROSS JOIN LATERAL jsonb_each(d.code) c
     WHERE to_jsonb(s) -> c.key IS DISTINCT FROM c.value
@@ -60,5 +64,12 @@ WITH wanted AS MATERIALIZED (
     FROM rota.schedules s JOIN rota.schedule_status v ON v.schedule_id = s.id
     WHERE s.origin = 'code' AND s.application = %(application)s::text
       AND NOT EXISTS (SELECT FROM declared d WHERE d.tenant = s.tenant AND d.name = s.name)
+    UNION ALL
+    SELECT 'queue', w.name, '', c.key, CASE WHEN q.declared_when_full IS NULL AND q.max_waiting IS NULL THEN 'new'
+           WHEN q.is_edited OR q.declared_when_full IS NULL THEN 'kept' ELSE 'follows' END, c.value, to_jsonb(q) -> c.key, NULL, NULL
+    FROM jsonb_to_recordset(%(queues)s::text::jsonb) AS w (name text, max_waiting bigint, when_full text)
+    LEFT JOIN rota.queues q ON q.name = w.name
+    CROSS JOIN LATERAL jsonb_each(jsonb_build_object('max_waiting', w.max_waiting, 'when_full', w.when_full)) c
+    WHERE coalesce(to_jsonb(q) -> c.key, 'null') IS DISTINCT FROM c.value
 )
 SELECT * FROM found ORDER BY job COLLATE "C", kind, name COLLATE "C", field COLLATE "C" NULLS FIRST

@@ -3,4 +3,5 @@
 WITH limits AS (
     UPDATE rota.settings SET payload_bytes = %(payload_bytes)s::integer WHERE payload_bytes <> %(payload_bytes)s::integer
 )
-SELECT rota.register_jobs(%(application)s::text, %(build)s::text, %(jobs)s::text::jsonb, %(worker)s::bigint, %(names)s::text[], %(forced)s::text[])
+SELECT rota.register_jobs(%(application)s::text, %(build)s::text, %(jobs)s::text::jsonb, %(worker)s::bigint, %(names)s::text[], %(forced)s::text[],
+                          %(shape)s::text, %(before)s::text, %(release)s::text)

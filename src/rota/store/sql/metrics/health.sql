@@ -28,9 +28,8 @@ FROM (
            sum(cpu_cores) FILTER (WHERE state IN ('live', 'stopping'))::double precision AS cpu_cores
     FROM rota.workers w
 ) w, (
-    SELECT count(*) FILTER (WHERE is_ticking AND paused_at IS NULL) AS active, count(*) FILTER (WHERE paused_at IS NOT NULL) AS paused,
-           count(*) FILTER (WHERE parked_at IS NOT NULL) AS parked,
-           greatest(0, extract(epoch FROM rota.now() - min(due_at) FILTER (WHERE is_ticking AND init IS NULL AND due_at > '1000-01-02Z')
-           ))::double precision AS overdue_seconds
-    FROM rota.schedules
+    SELECT count(*) FILTER (WHERE s.is_enabled AND s.paused_at IS NULL AND t.finished_at IS NULL AND t.parked_at IS NULL) AS active,
+           count(*) FILTER (WHERE s.paused_at IS NOT NULL) AS paused, count(*) FILTER (WHERE t.parked_at IS NOT NULL) AS parked,
+           greatest(0, extract(epoch FROM rota.now() - min(t.due_at) FILTER (WHERE t.due_at > '1000-01-02Z')))::double precision AS overdue_seconds
+    FROM rota.schedules s JOIN rota.schedule_state t ON t.schedule_id = s.id
 ) s

@@ -6,8 +6,7 @@ SELECT p.parent, p.partition, p.relation, p.from_at, p.to_at, p.state, p.estimat
        CASE WHEN o.is_owner THEN format('ALTER TABLE rota.%%I DETACH PARTITION rota.%%I FINALIZE', p.parent, p.partition)
             ELSE format('SELECT rota.detach_part(%%L)', p.partition) END AS finalize,
        CASE WHEN o.is_owner THEN format('DROP TABLE IF EXISTS rota.%%I', p.partition)
-            ELSE format('SELECT rota.drop_part(%%L)', p.partition) END AS remove,
-       format('SELECT EXISTS (SELECT FROM rota.%%I) AS is_so', p.partition) AS has_rows
+            ELSE format('SELECT rota.drop_part(%%L)', p.partition) END AS remove
 FROM rota.history_parts() p
 CROSS JOIN (SELECT pg_has_role(c.relowner, 'USAGE') AS is_owner FROM pg_class c WHERE c.oid = 'rota.jobs'::regclass) o
 ORDER BY p.to_at, p.partition

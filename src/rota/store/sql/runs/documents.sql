@@ -7,4 +7,4 @@ CROSS JOIN LATERAL (
     SELECT CASE WHEN r.payload IN ('{}', '[]') THEN r.payload::text ELSE jsonb_pretty(r.payload) END AS payload,
            CASE WHEN r.result IN ('{}', '[]') THEN r.result::text ELSE jsonb_pretty(r.result) END AS result
 ) p
-WHERE r.id = %(id)s::bigint AND r.finished_at IS NOT DISTINCT FROM %(finished_at)s::timestamptz
+WHERE r.id = %(id)s::bigint

@@ -3,14 +3,14 @@
 SELECT run_id, is_duplicate FROM rota.enqueue_many(
     jobs => %(jobs)s::text[],
     payloads => ARRAY(
-        SELECT p.value FROM jsonb_array_elements(%(payloads)s::text::jsonb) WITH ORDINALITY AS p (value, n)
+        SELECT p.value FROM pg_catalog.jsonb_array_elements(%(payloads)s::text::jsonb) WITH ORDINALITY AS p (value, n)
         ORDER BY p.n),
     queues => %(queue)s::text[],
     priorities => %(priority)s::integer[],
     run_ats => %(run_at)s::text[]::timestamptz[],
     delays => CASE WHEN %(delay)s::double precision[] IS NOT NULL THEN ARRAY(
         SELECT make_interval(secs => d.seconds)
-        FROM unnest(%(delay)s::double precision[]) WITH ORDINALITY AS d (seconds, n) ORDER BY d.n) END,
+        FROM pg_catalog.unnest(%(delay)s::double precision[]) WITH ORDINALITY AS d (seconds, n) ORDER BY d.n) END,
     expires_ats => %(expires_at)s::text[]::timestamptz[],
     keys => %(key)s::text[],
     key_seconds => %(key_seconds)s::double precision[],
@@ -25,4 +25,4 @@ SELECT run_id, is_duplicate FROM rota.enqueue_many(
     validated_by => %(validated_by)s::integer[],
     expires_ins => CASE WHEN %(expires_in)s::double precision[] IS NOT NULL THEN ARRAY(
         SELECT make_interval(secs => d.seconds)
-        FROM unnest(%(expires_in)s::double precision[]) WITH ORDINALITY AS d (seconds, n) ORDER BY d.n) END)
+        FROM pg_catalog.unnest(%(expires_in)s::double precision[]) WITH ORDINALITY AS d (seconds, n) ORDER BY d.n) END)

@@ -4,7 +4,8 @@ WHERE id > %(low)s::bigint AND id <= %(high)s::bigint
   -- What has ended is among the open ones only if it expired.
   AND (NOT %(are_ended)s::boolean OR is_ended OR (%(with_expired)s::boolean AND expires_at <= rota.now()))
   AND (%(states)s::text[] IS NULL OR state = ANY (%(states)s::text[]))
-  AND (%(job)s::text IS NULL OR job = %(job)s::text)
+  -- A renamed job has runs under each of its names.
+  AND (%(job)s::text IS NULL OR job = %(job)s::text OR job = ANY (ARRAY(SELECT rota.other_names(%(job)s::text))))
   AND (%(system)s::boolean OR queue <> 'rota' || '.system')
   AND (%(queue)s::text IS NULL OR queue = %(queue)s::text)
   AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s::text)

@@ -5,7 +5,7 @@ SELECT s.id, p.place
 FROM rota.schedules s JOIN rota.schedule_status v ON v.schedule_id = s.id
 CROSS JOIN LATERAL (
     SELECT CASE %(order)s::text WHEN 'next' THEN coalesce(date_part('epoch', v.next_run_at), 1e300)
-                                WHEN 'last' THEN coalesce(-date_part('epoch', s.last_run_at), 1e300)
+                                WHEN 'last' THEN coalesce(-date_part('epoch', v.last_run_at), 1e300)
                                 WHEN 'changed' THEN -date_part('epoch', s.updated_at)
                                 ELSE -date_part('epoch', s.created_at) END AS place) p
 {schedules/fitting}

@@ -8,6 +8,6 @@ SELECT coalesce((SELECT sum(s.attempts) FROM rota.rollup_spans s
                      AND (%(queue)s::text IS NULL OR m.queue = %(queue)s::text)), 0)::bigint AS succeeded,
        coalesce(sum(c.amount) FILTER (WHERE c.labels ->> 'state' = 'failed'), 0)::bigint AS failed,
        coalesce(sum(c.amount) FILTER (WHERE c.labels ->> 'state' = 'cancelled'), 0)::bigint AS cancelled
-FROM (SELECT name, labels, amount FROM rota.counts UNION ALL SELECT name, labels, amount FROM rota.count_changes) c
+FROM rota.all_counts c
 WHERE c.name = 'runs_ended' AND (%(job)s::text IS NULL OR c.labels ->> 'job' = %(job)s::text)
   AND (%(queue)s::text IS NULL OR c.labels ->> 'queue' = %(queue)s::text)

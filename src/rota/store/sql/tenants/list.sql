@@ -24,7 +24,7 @@ SELECT n.name, t.name IS NOT NULL AS has_settings, coalesce(t.weight, 1)::double
        coalesce(y.succeeded, 0) AS succeeded_today, coalesce(y.failed, 0) AS failed_today,
        jsonb_build_array(p.place, n.name) AS place
 FROM named n
-CROSS JOIN rota.tenant_marks m
+JOIN rota.count_marks m ON m.name = 'tenants'
 LEFT JOIN rota.tenants t ON t.name = n.name
 LEFT JOIN rota.tenant_depths d ON d.tenant = n.name
 LEFT JOIN rota.tenant_days y ON y.tenant = n.name AND y.day = (rota.now() AT TIME ZONE 'UTC')::date

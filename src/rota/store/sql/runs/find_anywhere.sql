@@ -1,4 +1,5 @@
+-- Open and ended runs with one snapshot: no run is in neither.
 SELECT id, job, queue, state, priority, payload, run_at, attempt, max_attempts, key, tenant, tags, metadata, schedule,
        scheduled_for, triggered_by, worker, last_error, message, result, created_at, started_at, finished_at, duration_ms,
        expires_at, end_reason, attempts_used, progress, held_by, enqueued_at, error_group
-FROM rota.runs WHERE id = %(id)s::bigint AND finished_at IS NOT NULL
+FROM rota.runs WHERE id = %(id)s::bigint

@@ -1,4 +1,5 @@
-"""What a browser may do with a page: load our own files, ask our own server, and nothing else."""
+"""Headers that tell a browser what it may do with a response: a page loads our own files and asks
+our own server, and nothing else."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ HEADERS = {
 
 
 class SecureHeaders:
-    """On every answer. Pages are not kept by caches: they show what only their reader may see."""
+    """On every response, of pages and of the API. Caches keep none of them: they show what only
+    their reader may see."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

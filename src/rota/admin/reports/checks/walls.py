@@ -1,0 +1,37 @@
+"""Walls between roles: what lets one act with the privileges of another."""
+
+from __future__ import annotations
+
+from rota.model.finding import Finding
+from rota.store.plans import Plan
+from rota.store.reports.doctor import Walls, walls
+
+
+def check() -> Plan[list[Finding]]:
+    row = yield from walls()
+    return [owner(row), schemas(row)]
+
+
+def owner(row: Walls) -> Finding:
+    if not (row.is_superuser and row.is_granted):
+        return Finding("owner", "ok", "Owner of the schema", figure=row.owner)
+    return Finding(
+        "owner", "warn", "The owner of the schema is a superuser", figure=row.owner,
+        detail="Functions that granted roles may call run as a superuser.",
+        advice="let a role without special privileges own the schema: run `rota migrate` as that "
+        "role in a new database, or change the owner of the schema and of everything in it.",
+    )  # fmt: skip
+
+
+def schemas(row: Walls) -> Finding:
+    if not row.open_schemas:
+        return Finding("open_schemas", "ok", "Schemas in which every role may create", figure="0")
+    names = ", ".join(row.open_schemas)
+    return Finding(
+        "open_schemas", "warn", "Every role may create objects in a schema", figure=names,
+        detail="A function or operator there can replace one of the server's in other roles' "
+        "statements. Rota's functions do not use it; your own statements, SQL jobs, and Rota's "
+        "statements behind a pooler may.",
+        advice="revoke the privilege (PostgreSQL 15 and newer do not grant it).",
+        commands=[f'REVOKE CREATE ON SCHEMA "{name}" FROM PUBLIC;' for name in row.open_schemas],
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+SELECT rota.caller_state(%(role)s::text)

@@ -1,0 +1,1 @@
+SELECT rota.settle_kept_ends(%(limit)s::integer)

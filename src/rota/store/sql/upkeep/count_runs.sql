@@ -1,1 +1,0 @@
-SELECT rota.count_ended_runs()

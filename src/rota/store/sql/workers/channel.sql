@@ -1,0 +1,2 @@
+-- Where all workers are called.
+SELECT s.channel FROM rota.settings s

@@ -1,0 +1,98 @@
+"""Which application and which database a command is about: every command can be told, hints say
+what they need, and a process that has no database says so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rota
+from rota.cli.program import command_of
+from tests.cli.conftest import Cli
+from tests.database import Server
+
+CODE = """
+import rota
+app = rota.App({url!r}, name="shop")
+
+@app.job
+async def send(n: int = 1) -> None: ...
+"""
+
+
+def every_command(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    found = {path: command}
+    for name, child in getattr(command, "commands", {}).items():
+        found |= every_command(child, (*path, name))
+    return found
+
+
+COMMANDS = every_command(command_of([]))
+
+
+def test_the_application_is_taken_before_and_behind_every_command() -> None:
+    assert len(COMMANDS) > 100
+    for path, command in COMMANDS.items():
+        taken = [flag for one in command.params for flag in one.opts]
+        assert taken.count("--app") == 1, path
+        assert taken.count("--config") == 1, path
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_it_is_the_same_wherever_it_stands(
+    bare_cli: Cli, here: Path, app_url: str, place: int
+) -> None:
+    (here / "shop.py").write_text(CODE.format(url=app_url))
+    words = ["jobs", "list", "--json"]
+    words[place:place] = ["--app", "shop.py"]
+    assert bare_cli.done(*words).json == []
+
+
+def test_a_hint_carries_what_the_command_was_told(
+    bare_cli: Cli, here: Path, server: Server
+) -> None:
+    """The URL stands in the code: without the application, the hint would lead to a new embedded
+    database."""
+    with server.fresh_database("template0") as url:
+        (here / "shop.py").write_text(CODE.format(url=url))
+        for words in (["worker", "--app", "shop.py"], ["--app=shop.py", "runs", "list"]):
+            result = bare_cli(*words)
+            assert result.code == 1, result
+            assert "hint: run `rota --app shop.py migrate`" in result.err
+        migrated = bare_cli.done("--app", "shop.py", "migrate").out.splitlines()
+        assert migrated[0].startswith('database "')
+        assert bare_cli.done("runs", "list", "--app", "shop.py", "--json").json == []
+    assert not (here / ".rota").exists()
+
+
+def test_the_library_names_the_application_whose_code_has_the_url(server: Server) -> None:
+    with server.fresh_database("template0") as url:
+        app = rota.App(url)
+        with pytest.raises(rota.SchemaError) as caught:
+            app.database.open_sync()
+        assert caught.value.hint == f"run `rota --app {__name__} migrate`"
+        app.close_sync()
+
+
+def test_a_process_without_a_url_says_so_once(here: Path) -> None:
+    script = (
+        "import rota; app = rota.App()\n"
+        "app.database.open_sync(); app.runs.sync.list(); app.migrate(); app.close_sync()"
+    )
+    environment = {key: it for key, it in os.environ.items() if not key.startswith("ROTA_")}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=here, env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr.count("no database URL is set: this process uses the embedded Postgres") == 1
+    chosen = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=here, env=environment | {"ROTA_EMBEDDED": "true"}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert chosen.stderr == ""
