@@ -115,7 +115,7 @@ END $$;
 
 -- Takes up to `most` runs of a queue, from each tenant its share: by weight of those that have work. What one does not
 -- use goes to the others. Who comes first is drawn by weight too: a claim of a single run is a share as well. Of lanes
--- where that takes long the session keeps marks, which are what hints are for the lane of one: up to where this worker
+-- where that reads much the session keeps marks, which are what hints are for the lane of one: up to where this worker
 -- has taken, by priority. Dead entries before them are stepped over; is_marked: whether to.
 -- Called by: claim_runs.
 -- Locks: rows that nobody else has locked.
@@ -138,7 +138,8 @@ DECLARE
     lanes   constant text := 'rota' || '.lanes_' || for_worker || '_' || md5(of_queue);
     marked  text[] := nullif(current_setting(lanes, true), '')::text[];
     marks   bigint[];
-    began   constant timestamptz := clock_timestamp();
+    -- blocks of the table that the transaction has read so far: what a claim costs, whatever else the machine does
+    before  constant bigint := pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass);
 BEGIN
     SELECT array_agg(t.name ORDER BY t.turn), array_agg(t.weight ORDER BY t.turn), array_agg(0) INTO names, weights,
         taken
@@ -187,11 +188,12 @@ BEGIN
             IF n < share THEN
                 weights[i] := 0;
             END IF;
-            -- Marks cost a little, so that they are begun where a claim takes long for what it has found; then they
+            -- Marks cost a little, so that they are begun where a claim reads much for what it has found; then they
             -- follow after some hundred runs, in whatever portions.
             IF n > 0 AND (names[i] = ANY (marked) AND random() < n / 200.0
                 OR coalesce(cardinality(marked), 0) < 100
-                   AND clock_timestamp() - began > interval '3 ms' + (most - rest) * interval '100 us') THEN
+                   AND pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass) - before
+                       > 200 + 20 * (most - rest)) THEN
                 PERFORM rota.mark_lane(for_worker, of_queue, names[i], grades, places);
                 IF (names[i] = ANY (marked)) IS NOT TRUE THEN
                     marked := marked || names[i];
