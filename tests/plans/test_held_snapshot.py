@@ -1,4 +1,4 @@
-"""What a claim reads while a snapshot is held, which keeps what was done since in the indexes."""
+"""What claims and admissions read while a held snapshot keeps dead entries in the indexes."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ HINTS: list[int] = [0] * 10
 CLAIM = """
     SELECT * FROM rota.claim_runs(%s, %s, '{default}', 100000, '{work}', %s::bigint[], lane => '')
 """
+ADMIT = "SELECT * FROM rota.admit_runs()"
 FINISH = "SELECT count(*) FROM rota.finish_runs(%s, %s::bigint[], %s::integer[], NULL)"
 
 
@@ -77,3 +78,69 @@ def test_claims_of_tenants_read_no_more_with_time(engine: Engine, tenants: list[
         seen.append(buffers_of_a_claim(engine, worker, tenants))
     assert seen[-1] < 2 * seen[0] + 200, seen
     assert seen[-1] < 500 + 200 * len(tenants), seen
+
+
+def admit(engine: Engine) -> None:
+    while engine.one(ADMIT):
+        pass
+
+
+def buffers_of_an_admission(engine: Engine, worker: int) -> int:
+    """Of one run, from its admission to that after its end."""
+    engine.enqueue()
+    read = 0
+    for _ in range(2):
+        (plan,) = engine.one(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {ADMIT}")
+        read += plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
+        claims = engine.rows(CLAIM, worker, 10, HINTS)
+        finish(engine, worker, claims)
+    return int(read)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"kind": "concurrency", "cap": 100},
+        {"kind": "rate", "cap": 1_000_000, "period_seconds": 1},
+    ],
+    ids=["concurrency", "rate"],
+)
+def test_admissions_read_no_more_with_time(engine: Engine, limit: dict[str, Any]) -> None:
+    worker = engine.worker(lease=3600)
+    engine.one("SELECT rota.set_limit('some', %s)", json.dumps(limit))
+    seen = []
+    for _ in range(5):
+        engine.one("SELECT rota.enqueue_batch('work', %s)", json.dumps([{}] * 2_000))
+        while engine.one("SELECT EXISTS (SELECT FROM rota.open_runs)"):
+            admit(engine)
+            finish(engine, worker, engine.rows(CLAIM, worker, BATCH, HINTS))
+        admit(engine)
+        # About once a second an admission looks without marks: the least of three is not one.
+        seen.append(min(buffers_of_an_admission(engine, worker) for _ in range(3)))
+    assert seen[-1] < 500, seen
+
+
+def test_an_admission_with_marks_finds_what_commits_late(engine: Engine) -> None:
+    """A run below the marks of its line is admitted by the next turn that goes without them."""
+    worker = engine.worker(lease=3600)
+    engine.one("SELECT rota.set_limit('some', %s)", json.dumps({"kind": "concurrency", "cap": 100}))
+    engine.one("SELECT rota.enqueue_batch('work', %s)", json.dumps([{}] * 5_000))
+    while engine.one("SELECT EXISTS (SELECT FROM rota.open_runs)"):
+        admit(engine)
+        finish(engine, worker, engine.rows(CLAIM, worker, BATCH, HINTS))
+    for _ in range(2):
+        buffers_of_an_admission(engine, worker)
+    engine.one("SELECT set_config('rota.walk_at', 'infinity', false)")
+    assert engine.one("SELECT rota.marked_keys()") is not None
+    late = engine.enqueue()
+    engine.rows("UPDATE rota.open_runs SET seq = 1 WHERE id = %s", late)
+    turn = engine.rows(ADMIT)[0]
+    assert turn["admitted"] == 0
+    engine.one("SELECT set_config('rota.walk_at', '', false)")
+    assert engine.rows(ADMIT)[0]["admitted"] == 1
+    (claim,) = engine.rows(CLAIM, worker, BATCH, HINTS)
+    assert claim["id"] == late
+    finish(engine, worker, [claim])
+    admit(engine)
+    assert engine.rows(ADMIT)[0]["next_seconds"] <= 1
+    assert engine.one("SELECT sum(in_use) FROM rota.limit_slots") == 0

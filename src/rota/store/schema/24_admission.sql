@@ -22,6 +22,9 @@ DECLARE
     queues text[] := '{}';
     ready bigint[] := '{}';
     adopted integer;
+    began constant timestamptz := clock_timestamp();
+    -- keys of which this session has marks; NULL: none, or it is time to look without them
+    marked text[] := CASE WHEN rota.walk_in() > 0 THEN rota.marked_keys() END;
 BEGIN
     admitted := 0;
     last_key := '';
@@ -34,17 +37,17 @@ BEGIN
         RETURN;
     END IF;
     adopted := rota.adopt_runs(max_runs);
-    waited := ARRAY(SELECT rota.waited_keys(after_key, most));
+    waited := ARRAY(SELECT rota.waited_keys(after_key, most, marked));
     is_waiting := waited <> '{}' OR after_key <> '';
     IF cardinality(waited) = most THEN
         last_key := waited[most];
         next_seconds := 0.05;
     END IF;
-    keys := ARRAY(SELECT rota.keys_with_room(waited, clock));
+    keys := ARRAY(SELECT rota.keys_with_room(waited, clock, marked));
     -- To each its share, so that a long line leaves something to the others.
     share := greatest(max_runs / greatest(cardinality(keys), 1), 1);
     FOREACH one IN ARRAY keys LOOP
-        got := rota.admit_key(one, share);
+        got := rota.admit_key(one, share, one = ANY (marked));
         admitted := admitted + got.admitted;
         queues := queues || got.touched;
         ready := ready || got.ready;
@@ -67,49 +70,154 @@ BEGIN
                                          WHERE s.wait_until IS NOT NULL AND s.wait_until < 'infinity'),
         (SELECT greatest(extract(epoch FROM min(l.adopt_at) - clock_timestamp()), 0.01) FROM rota.limits l
             WHERE l.adopted_id IS NULL AND l.adopt_at IS NOT NULL));
+    IF marked IS NOT NULL THEN
+        next_seconds := least(next_seconds, greatest(rota.walk_in(), 0.01));
+    ELSIF rota.marked_keys() IS NOT NULL THEN
+        PERFORM set_config('rota' || '.walk_at', extract(epoch FROM clock_timestamp()
+            + greatest(interval '1 s', 20 * (clock_timestamp() - began)))::text, false);
+    END IF;
     IF queues <> '{}' THEN
         PERFORM rota.wake(ARRAY(SELECT DISTINCT q FROM unnest(queues) q));
     END IF;
 END $$;
 
+-- While a snapshot is held, the runs that were admitted stay in the index of the line, and so do the versions of the
+-- counter and what was given back. Of keys where an admission reads much for what it finds the session keeps marks: the
+-- place of the counter, up to which id what was given back is counted, and up to where each priority of the line is
+-- admitted, both less a margin for what commits in another order. They are for speed only: a turn without them about
+-- once a second finds the rest. A sequence keeps none of its line, whose order is strict.
+-- Called by: line_of, mark_key, next_waited, place_of, rate_wait, take_others, take_slots.
+CREATE FUNCTION rota.key_marks(of_key text) RETURNS text[] LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT nullif(current_setting('rota' || '.key_' || md5(of_key), true), '')::text[]
+$$;
+
+-- The keys of which this session has marks; NULL: none.
+-- Called by: admit_key, admit_runs, mark_key.
+CREATE FUNCTION rota.marked_keys() RETURNS text[] LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT nullif(nullif(current_setting('rota' || '.keys_marked', true), '')::text[], '{}')
+$$;
+
+-- The seconds until a turn goes without marks; not above 0: this one.
+-- Called by: admit_runs.
+CREATE FUNCTION rota.walk_in() RETURNS double precision LANGUAGE sql VOLATILE SET jit = off AS $$
+    SELECT coalesce(nullif(current_setting('rota' || '.walk_at', true), '')::double precision
+        - extract(epoch FROM clock_timestamp())::double precision, 0)
+$$;
+
+-- Where the counter of a key is: by the mark, if that is not of an old version.
+-- Called by: admit_key, mark_key, take_slots, use_slot.
+CREATE FUNCTION rota.place_of(of_tenant text, of_key text) RETURNS tid LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    known tid := (rota.key_marks(of_key))[1]::tid;
+    place tid;
+BEGIN
+    IF known IS NOT NULL THEN
+        SELECT s.ctid INTO place FROM rota.limit_slots s WHERE s.ctid = known AND s.tenant = of_tenant
+            AND s.key = of_key;
+    END IF;
+    IF place IS NULL THEN
+        SELECT s.ctid INTO place FROM rota.limit_slots s WHERE s.tenant = of_tenant AND s.key = of_key;
+    END IF;
+    RETURN place;
+END $$;
+
+-- Moves the marks of a key: up to what has been counted, and to the last admitted run of each priority.
+-- Called by: admit_key.
+CREATE FUNCTION rota.mark_key(of_tenant text, of_key text, released bigint, grades smallint[], places bigint[])
+RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    margin constant integer := 200;
+    marks  text[] := coalesce(rota.key_marks(of_key), ARRAY[NULL] || array_fill('0'::text, ARRAY[11]));
+    marked text[] := rota.marked_keys();
+BEGIN
+    marks[1] := rota.place_of(of_tenant, of_key)::text;
+    marks[2] := greatest(marks[2]::bigint, released - margin)::text;
+    FOR i IN 1..cardinality(grades) LOOP
+        marks[grades[i] + 3] := greatest(marks[grades[i] + 3]::bigint, places[i] - margin)::text;
+    END LOOP;
+    PERFORM set_config('rota' || '.key_' || md5(of_key), marks::text, false);
+    IF (of_key = ANY (marked)) IS NOT TRUE THEN
+        PERFORM set_config('rota' || '.keys_marked', (marked || of_key)::text, false);
+    END IF;
+END $$;
+
+-- The next key that somebody waits for. Keys with marks are asked behind those, and the index is walked between them.
+-- Called by: waited_keys.
+CREATE FUNCTION rota.next_waited(after_key text, marked text[]) RETURNS text LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET jit = off AS $$
+DECLARE
+    last   text := after_key;
+    beyond text;
+    found  text;
+    marks  bigint[];
+BEGIN
+    LOOP
+        beyond := (SELECT min(m COLLATE "C") FROM unnest(marked) m WHERE m COLLATE "C" > last);
+        SELECT o.limit_key INTO found FROM rota.open_runs o
+        WHERE o.held_by = 'limit' AND o.limit_key > last AND o.limit_key < coalesce(beyond, '~')
+        ORDER BY o.limit_key LIMIT 1;
+        IF found IS NOT NULL OR beyond IS NULL THEN
+            RETURN found;
+        END IF;
+        marks := (rota.key_marks(beyond))[3:12]::bigint[];
+        IF EXISTS (SELECT FROM generate_series(0, 9) AS g (priority) CROSS JOIN LATERAL (
+            SELECT FROM rota.open_runs o
+            WHERE o.held_by = 'limit' AND o.limit_key = beyond AND o.priority = g.priority::smallint
+              AND o.seq > marks[g.priority + 1] LIMIT 1) o) THEN
+            RETURN beyond;
+        END IF;
+        last := beyond;
+    END LOOP;
+END $$;
+
 -- The keys that somebody waits for, from the next one on.
 -- Called by: admit_runs.
-CREATE FUNCTION rota.waited_keys(after_key text, most integer) RETURNS SETOF text LANGUAGE sql STABLE
+CREATE FUNCTION rota.waited_keys(after_key text, most integer, marked text[]) RETURNS SETOF text LANGUAGE sql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
     WITH RECURSIVE keys (key, n) AS (
-        (SELECT o.limit_key, 1 FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key > after_key
-            ORDER BY o.limit_key LIMIT 1)
+        SELECT after_key COLLATE "C", 0
         UNION ALL
-        SELECT (SELECT o.limit_key FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key > k.key
-            ORDER BY o.limit_key LIMIT 1), k.n + 1
+        SELECT CASE WHEN marked IS NULL
+            THEN (SELECT o.limit_key FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key > k.key
+                ORDER BY o.limit_key LIMIT 1)
+            ELSE rota.next_waited(k.key, marked) END, k.n + 1
         FROM keys k WHERE k.key IS NOT NULL AND k.n < most
     )
-    SELECT key FROM keys WHERE key IS NOT NULL
+    SELECT key FROM keys WHERE key IS NOT NULL AND n > 0
 $$;
 
 -- The keys that are worth a look: those of which something was given back, and of those that somebody waits for the
 -- ones with room.
 -- Called by: admit_runs.
-CREATE FUNCTION rota.keys_with_room(waited text[], clock timestamptz) RETURNS SETOF text LANGUAGE sql STABLE
+CREATE FUNCTION rota.keys_with_room(waited text[], clock timestamptz, marked text[]) RETURNS SETOF text
+LANGUAGE sql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off AS $$
     SELECT DISTINCT k.key FROM (
-        SELECT r.key FROM (SELECT f.key FROM rota.limit_releases f LIMIT 5000) r
+        -- Keys with marks are looked at in any case, which is cheap; what was given back of the others is between them.
+        SELECT r.key FROM (SELECT coalesce(lag(m) OVER (ORDER BY m), '') AS low, m AS high
+            FROM (SELECT u COLLATE "C" AS m FROM unnest(marked || '~'::text) u) o) g
+        CROSS JOIN LATERAL (SELECT f.key FROM rota.limit_releases f WHERE f.key > g.low AND f.key < g.high LIMIT 5000) r
+        UNION ALL
+        SELECT unnest(marked)
         UNION ALL
         SELECT w FROM unnest(waited) w
         LEFT JOIN rota.limits l ON l.id = substr(split_part(w, ':', 1), 2)::bigint
         -- LIMIT: by the whole of the key, whatever the planner thinks of tenants.
-        LEFT JOIN LATERAL (SELECT * FROM rota.limit_slots u WHERE u.tenant = l.tenant AND u.key = w LIMIT 1) s ON true
-        WHERE l.id IS NULL OR s.key IS NULL OR l.on_full <> 'wait'
+        LEFT JOIN LATERAL (SELECT * FROM rota.limit_slots u WHERE u.tenant = l.tenant AND u.key = w
+            AND (w = ANY (marked)) IS NOT TRUE LIMIT 1) s ON true
+        WHERE (w = ANY (marked)) IS NOT TRUE AND (l.id IS NULL OR s.key IS NULL OR l.on_full <> 'wait'
            OR CASE l.kind WHEN 'rate' THEN s.wait_until IS NULL OR s.wait_until <= clock
-               OR s.version IS DISTINCT FROM l.version ELSE s.in_use < l.cap END
+               OR s.version IS DISTINCT FROM l.version ELSE s.in_use < l.cap END)
     ) k ORDER BY 1
 $$;
 
 -- Admits the runs that wait for one key, as many as there is room for.
 -- Called by: admit_runs.
-CREATE FUNCTION rota.admit_key(of_key text, max_runs integer, OUT admitted integer, OUT is_held boolean,
-    OUT is_more boolean, OUT ready bigint[], OUT touched text[])
+CREATE FUNCTION rota.admit_key(of_key text, max_runs integer, is_marked boolean, OUT admitted integer,
+    OUT is_held boolean, OUT is_more boolean, OUT ready bigint[], OUT touched text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     l      rota.limits := rota.limit_of(of_key);
@@ -123,6 +231,11 @@ DECLARE
     taken  integer := 0;      -- runs that have it
     asked  integer;
     seen   integer := 0;
+    grades smallint[] := '{}';     -- of those that are gone from the line, up to the first that stays
+    places bigint[] := '{}';
+    has_left boolean := false;
+    counter record;
+    before constant bigint := rota.blocks_of_limits();
 BEGIN
     admitted := 0;
     is_held := false;
@@ -130,9 +243,12 @@ BEGIN
     ready := '{}';
     IF l.id IS NULL THEN
         SELECT f.admitted, f.touched INTO admitted, touched FROM rota.forget_key(of_key, max_runs) f;
+        PERFORM set_config('rota' || '.keys_marked', array_remove(rota.marked_keys(), of_key)::text, false)
+        WHERE is_marked;
         RETURN;
     END IF;
-    s := rota.take_slots(l, of_key);
+    SELECT * INTO counter FROM rota.take_slots(l, of_key, is_marked);
+    s := counter.taken;
     IF s.key IS NULL THEN
         is_held := true;
         RETURN;
@@ -141,7 +257,8 @@ BEGIN
     clock := clock_timestamp() + (SELECT t.clock_offset FROM rota.settings t);
     room := CASE l.kind WHEN 'rate' THEN (rota.tokens_of(l, s, clock, 1)).room ELSE l.cap - s.in_use END;
     asked := least(room, max_runs);
-    FOR one IN SELECT w.* FROM rota.line_of(l, of_key, greatest(asked, 0), s.blocked_by) w WHERE asked > 0 LOOP
+    FOR one IN SELECT w.* FROM rota.line_of(l, of_key, greatest(asked, 0), s.blocked_by, is_marked) w WHERE asked > 0
+    LOOP
         seen := seen + 1;
         cost := CASE WHEN l.cost IS NULL THEN 1 ELSE rota.cost_of(l, one.payload) END;
         EXIT WHEN cost > room - used;
@@ -158,7 +275,12 @@ BEGIN
             got := rota.take_others(one.id, one.payload, array_remove(one.missing, of_key), clock);
             is_held := is_held OR got IS NULL;
             is_more := is_more OR got IS FALSE;   -- its place in this line is the next one's
+            has_left := has_left OR got IS NULL;
             CONTINUE WHEN got IS NOT TRUE;
+        END IF;
+        IF NOT has_left AND one.seq IS NOT NULL THEN
+            grades := grades || one.priority;
+            places := places || one.seq;
         END IF;
         ready := ready || one.id;
         used := used + cost;
@@ -173,8 +295,13 @@ BEGIN
             used_at = clock_timestamp(),
             spent = s.spent, spent_at = s.spent_at, tokens = s.tokens, tokens_at = s.tokens_at,
             version = l.version, wait_until = CASE WHEN l.kind = 'rate'
-                THEN rota.rate_wait(l, s, of_key, clock, ready) END
-        WHERE u.tenant = s.tenant AND u.key = s.key;
+                THEN rota.rate_wait(l, s, of_key, clock, ready, is_marked) END
+        WHERE u.ctid = rota.place_of(s.tenant, s.key);
+    END IF;
+    IF (of_key = ANY (rota.marked_keys())) IS TRUE
+       OR rota.blocks_of_limits() - before > 200 + 20 * taken AND l.on_full = 'wait'
+          AND coalesce(cardinality(rota.marked_keys()), 0) < 100 THEN
+        PERFORM rota.mark_key(s.tenant, of_key, counter.released, grades, places);
     END IF;
     -- The others are made ready together. Of a rate the moment counts, and what does not wait looks at who does.
     IF ready <> '{}' AND (l.kind = 'rate' OR l.on_full <> 'wait') THEN
@@ -190,23 +317,41 @@ BEGIN
     END IF;
 END $$;
 
+-- Blocks of the tables of limits that the transaction has read so far.
+-- Called by: admit_key.
+CREATE FUNCTION rota.blocks_of_limits() RETURNS bigint LANGUAGE sql VOLATILE SET jit = off AS $$
+    SELECT pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass)
+         + pg_stat_get_xact_blocks_fetched('rota.limit_slots'::regclass)
+         + pg_stat_get_xact_blocks_fetched('rota.limit_releases'::regclass)
+$$;
+
 -- The runs that are next for a key. A sequence goes strictly by age, and waits for the row of its first if somebody
 -- holds it.
 -- Called by: admit_key.
 -- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.line_of(l rota.limits, of_key text, most integer, only_run bigint)
-RETURNS TABLE (id bigint, missing text[], payload jsonb) LANGUAGE plpgsql VOLATILE
+CREATE FUNCTION rota.line_of(l rota.limits, of_key text, most integer, only_run bigint, is_marked boolean)
+RETURNS TABLE (id bigint, missing text[], payload jsonb, priority smallint, seq bigint) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_sort = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    head bigint := only_run;
+    head  bigint := only_run;
+    marks bigint[] := CASE WHEN is_marked THEN (rota.key_marks(of_key))[3:12]::bigint[] END;
 BEGIN
-    IF l.kind <> 'sequence' THEN
+    IF l.kind <> 'sequence' AND marks IS NOT NULL THEN
+        RETURN QUERY SELECT o.* FROM generate_series(0, 9) AS g (priority) CROSS JOIN LATERAL (
+            SELECT o.id, rota.missing_keys(o.limit_keys, o.slots),
+                CASE WHEN l.cost IS NOT NULL OR cardinality(o.limit_keys) > 1
+                    THEN coalesce(o.payload, rota.large_payload(o.id)) END, o.priority, o.seq
+            FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
+              AND o.priority = g.priority::smallint AND o.seq > marks[g.priority + 1]
+            ORDER BY o.seq LIMIT most FOR UPDATE SKIP LOCKED) o LIMIT most;
+        RETURN;
+    ELSIF l.kind <> 'sequence' THEN
         RETURN QUERY SELECT o.id, CASE WHEN cardinality(o.limit_keys) = 1 THEN o.limit_keys
             ELSE rota.missing_keys(o.limit_keys, o.slots) END,
                 CASE WHEN l.cost IS NOT NULL OR cardinality(o.limit_keys) > 1
-                    THEN coalesce(o.payload, rota.large_payload(o.id)) END
+                    THEN coalesce(o.payload, rota.large_payload(o.id)) END, o.priority, o.seq
             FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
             ORDER BY o.priority, o.seq LIMIT most FOR UPDATE SKIP LOCKED;
         RETURN;
@@ -219,48 +364,49 @@ BEGIN
         ORDER BY h.seq LIMIT 1;
     END IF;
     RETURN QUERY SELECT o.id, rota.missing_keys(o.limit_keys, o.slots),
-            coalesce(o.payload, rota.large_payload(o.id))
+            coalesce(o.payload, rota.large_payload(o.id)), NULL::smallint, NULL::bigint
         FROM rota.open_runs o WHERE o.id = head AND o.held_by = 'limit' AND o.limit_key = of_key FOR UPDATE SKIP LOCKED;
 END $$;
 
 -- Locks the counter of a key, with what was given back taken off; nothing where somebody else holds it.
 -- Called by: admit_key, adopt_runs, take_others.
 -- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.take_slots(l rota.limits, of_key text) RETURNS rota.limit_slots LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET jit = off AS $$
+CREATE FUNCTION rota.take_slots(l rota.limits, of_key text, is_marked boolean, OUT taken rota.limit_slots,
+    OUT released bigint)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    taken  rota.limit_slots;
+    counted constant bigint := coalesce(CASE WHEN is_marked THEN (rota.key_marks(of_key))[2]::bigint END, 0);
     freed  integer;
     failed bigint;
     ended  bigint[];
 BEGIN
-    SELECT * INTO taken FROM rota.limit_slots s WHERE s.tenant = l.tenant AND s.key = of_key FOR UPDATE SKIP LOCKED;
+    SELECT * INTO taken FROM rota.limit_slots s
+    WHERE s.ctid = rota.place_of(l.tenant, of_key) AND s.tenant = l.tenant AND s.key = of_key FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         INSERT INTO rota.limit_slots (tenant, key) VALUES (l.tenant, of_key) ON CONFLICT DO NOTHING
         RETURNING * INTO taken;
         IF NOT FOUND THEN
-            RETURN NULL;
+            RETURN;
         END IF;
     END IF;
-    IF EXISTS (SELECT FROM rota.limit_releases r WHERE r.key = of_key) THEN
+    IF EXISTS (SELECT FROM rota.limit_releases r WHERE r.key = of_key AND r.id > counted) THEN
         WITH gone AS (
             DELETE FROM rota.limit_releases r
-            WHERE r.ctid = ANY (ARRAY(SELECT f.ctid FROM rota.limit_releases f WHERE f.key = of_key
-                FOR UPDATE SKIP LOCKED))
-            RETURNING r.amount, r.run_id, r.ended_as
+            WHERE r.ctid = ANY (ARRAY(SELECT f.ctid FROM rota.limit_releases f
+                WHERE f.key = of_key AND f.id > counted FOR UPDATE SKIP LOCKED))
+            RETURNING r.amount, r.run_id, r.ended_as, r.id
         )
-        SELECT sum(amount), max(run_id) FILTER (WHERE ended_as = 'failed'),
+        SELECT sum(amount), max(id), max(run_id) FILTER (WHERE ended_as = 'failed'),
             array_agg(run_id) FILTER (WHERE ended_as <> 'failed')
-        INTO freed, failed, ended FROM gone;
+        INTO freed, released, failed, ended FROM gone;
         taken.in_use := taken.in_use - coalesce(freed, 0);
         taken.blocked_by := CASE WHEN l.next_after = 'success' AND failed IS NOT NULL THEN failed
                                  WHEN taken.blocked_by = ANY (ended) OR l.next_after IS DISTINCT FROM 'success'
                                      THEN NULL
                                  ELSE taken.blocked_by END;
         UPDATE rota.limit_slots s SET in_use = taken.in_use, blocked_by = taken.blocked_by
-        WHERE s.tenant = l.tenant AND s.key = of_key;
+        WHERE s.ctid = rota.place_of(l.tenant, of_key);
     END IF;
-    RETURN taken;
 END $$;
 
 -- Takes one place in the counter.
@@ -273,10 +419,10 @@ BEGIN
         UPDATE rota.limit_slots u SET spent = s.spent, spent_at = s.spent_at, tokens = s.tokens,
             tokens_at = s.tokens_at, wait_until = NULL,
             admitted = u.admitted + 1, used_at = clock_timestamp()
-        WHERE u.tenant = s.tenant AND u.key = s.key;
+        WHERE u.ctid = rota.place_of(s.tenant, s.key);
     ELSE
         UPDATE rota.limit_slots u SET in_use = u.in_use + 1, admitted = u.admitted + 1, used_at = clock_timestamp()
-        WHERE u.tenant = s.tenant AND u.key = s.key;
+        WHERE u.ctid = rota.place_of(s.tenant, s.key);
     END IF;
 END $$;
 
@@ -293,18 +439,20 @@ BEGIN
     FOREACH one IN ARRAY others LOOP
         l := rota.limit_of(one);
         CONTINUE WHEN l.id IS NULL;
-        s := rota.take_slots(l, one);
+        s := (rota.take_slots(l, one, false)).taken;
         IF s.key IS NULL THEN
             RETURN NULL;
         ELSIF NOT rota.has_room(l, s, clock, of_run, rota.cost_of(l, payload)) THEN
+            -- With a place of its own there, behind nobody's marks.
             UPDATE rota.open_runs o SET limit_key = one WHERE o.id = of_run;
+            PERFORM set_config('rota' || '.walk_at', '', false) WHERE rota.key_marks(one) IS NOT NULL;
             RETURN false;
         END IF;
     END LOOP;
     FOREACH one IN ARRAY others LOOP
         l := rota.limit_of(one);
         CONTINUE WHEN l.id IS NULL;
-        PERFORM rota.use_slot(l, rota.take_slots(l, one), clock, rota.cost_of(l, payload));
+        PERFORM rota.use_slot(l, (rota.take_slots(l, one, false)).taken, clock, rota.cost_of(l, payload));
     END LOOP;
     RETURN true;
 END $$;
@@ -403,12 +551,18 @@ $$;
 
 -- When the next of those who wait for a rate may go; NULL: nobody waits.
 -- Called by: admit_key.
-CREATE FUNCTION rota.rate_wait(l rota.limits, s rota.limit_slots, of_key text, clock timestamptz, ready bigint[])
+CREATE FUNCTION rota.rate_wait(l rota.limits, s rota.limit_slots, of_key text, clock timestamptz, ready bigint[],
+    is_marked boolean)
 RETURNS timestamptz LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_sort = off SET jit = off AS $$
-    SELECT (rota.tokens_of(l, s, clock, rota.cost_of(l, coalesce(o.payload,
-        rota.large_payload(o.id))))).ready_at FROM rota.open_runs o
-    WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.id <> ALL (ready) ORDER BY o.priority, o.seq LIMIT 1
+    SELECT (rota.tokens_of(l, s, clock, rota.cost_of(l, coalesce(n.payload, rota.large_payload(n.id))))).ready_at
+    FROM (SELECT o.id, o.payload FROM generate_series(0, 9) AS g (priority) CROSS JOIN LATERAL (
+              SELECT o.id, o.payload FROM rota.open_runs o
+              WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.priority = g.priority::smallint
+                AND o.seq > coalesce(CASE WHEN is_marked
+                    THEN ((rota.key_marks(of_key))[3:12])[g.priority + 1]::bigint END, 0)
+                AND o.id <> ALL (ready)
+              ORDER BY o.seq LIMIT 1) o LIMIT 1) n
 $$;
 
 -- Takes so many tokens of a rate. What was spent is kept in steps of 1/128 of the period, so that the list stays
@@ -540,7 +694,7 @@ BEGIN
             -- What has started has started; its next attempt waits for its token.
             UPDATE rota.open_runs o SET limit_keys = coalesce(o.limit_keys, '{}') || added WHERE o.id = one.id;
         ELSIF one.state = 'running' THEN
-            s := rota.take_slots(l, added);
+            s := (rota.take_slots(l, added, false)).taken;
             IF s.key IS NULL THEN
                 is_whole := false;
                 CONTINUE;
@@ -631,7 +785,8 @@ BEGIN
         CONTINUE WHEN truth IS NULL;
         UPDATE rota.limit_slots s SET in_use = truth WHERE s.key = odd.key;
         PERFORM rota.write_audit('rota', 'limit.mended', 'limit', coalesce((rota.limit_of(odd.key)).name, odd.key),
-            jsonb_build_object('key', odd.key, 'in_use', odd.in_use), jsonb_build_object('key', odd.key, 'in_use', truth),
+            jsonb_build_object('key', odd.key, 'in_use', odd.in_use),
+            jsonb_build_object('key', odd.key, 'in_use', truth),
             'its counter differed from the runs', odd.tenant);
         mended := mended + 1;
     END LOOP;
