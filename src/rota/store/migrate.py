@@ -22,7 +22,6 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 import psycopg
-from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from rota.errors import SchemaError
@@ -72,9 +71,7 @@ def baseline() -> Migration:
     """The whole schema as one migration: the topic files in their order."""
     topics = STORE.joinpath("schema").iterdir()
     texts = {one.name: one.read_text("utf-8") for one in topics if one.name.endswith(".sql")}
-    # Functions name tables and functions of later files.
-    parts = ["SET LOCAL check_function_bodies = off;", *(texts[name] for name in sorted(texts))]
-    return Migration(1, "baseline", "\n".join(parts))
+    return Migration(1, "baseline", "\n".join(texts[name] for name in sorted(texts)))
 
 
 @cache
@@ -178,10 +175,9 @@ def _check_encoding(conn: Connection) -> None:
 
 def _prepare(conn: Connection, schema: str) -> None:
     statements = Statements(schema)
-    create = sql.SQL(statements.get("migrate/create_schema"))
     while not installed(conn, schema):
         with suppress(*_MADE_MEANWHILE), conn.transaction():
-            conn.execute(create.format(schema=sql.Identifier(schema)))
+            conn.execute(statements.naming("migrate/create_schema", schema=schema))
             conn.execute(statements.get("migrate/create_table").encode())
 
 
@@ -202,7 +198,7 @@ class _Upgrade:
                 with self.conn.transaction():
                     # Behind a pooler the session has none of what ours have.
                     for name, value in (SETTINGS | {"client_min_messages": "warning"}).items():
-                        self.conn.execute("SELECT set_config(%s, %s, true)", [name, value])
+                        self._run("migrate/set", name=name, value=value)
                     return self._apply_locked()
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 if attempt == _LOCK_TRIES:
@@ -213,12 +209,13 @@ class _Upgrade:
     def _apply_locked(self) -> bool:
         """The lock is one of the table that says what is applied: who may not change that, cannot
         keep others from migrating."""
-        self.conn.execute("SET LOCAL lock_timeout = '60s'")  # another process may be at a long one
+        # Another process may be at a long one.
+        self._run("migrate/set", name="lock_timeout", value="60s")
         self._run("migrate/lock")
         number, hashes = self._run("migrate/newest").fetchone() or (0, {})
         if number >= self.migration.number:
             return False
-        self.conn.execute("SET LOCAL lock_timeout = '2s'")
+        self._run("migrate/set", name="lock_timeout", value="2s")
         objects = Objects(self.conn, self.schema, self._render, self.migration.number)
         self.conn.execute(self._render(self.migration.text))
         hashes |= objects.hashes(parse(self.migration.text))

@@ -55,10 +55,13 @@ class Definition:
         return " LANGUAGE sql" in head.replace("\n", " ") and not re.search(r"\bSET \w", head)
 
     @property
+    def is_constraint(self) -> bool:
+        return " CONSTRAINT TRIGGER " in self.create[:40]
+
+    @property
     def replacing(self) -> str:
-        if " CONSTRAINT TRIGGER " in self.create[:40]:  # which cannot be replaced
-            table, name = self.key.removeprefix("trigger ").split(".")
-            return f"DROP TRIGGER IF EXISTS {name} ON rota.{table};\n{self.create}"
+        if self.is_constraint:  # which Postgres cannot replace
+            return self.create
         return re.sub(_CREATE, "CREATE OR REPLACE ", self.create, count=1)
 
     def hash(self, number: int) -> str:
@@ -109,7 +112,7 @@ class Objects:
 
     def define(self, wanted: Mapping[str, Definition], hashes: Mapping[str, str]) -> dict[str, str]:
         """Define those that are missing or whose hash differs, in their order; the new hashes."""
-        self._conn.execute("SET LOCAL check_function_bodies = off")
+        self._run("migrate/set", name="check_function_bodies", value="off")
         new, present = self.hashes(wanted), self._present()
         changed = {key for key in wanted if hashes.get(key) != new[key]}
         for key in wanted:
@@ -122,7 +125,7 @@ class Objects:
         return new
 
     def _present(self) -> dict[str, list[str]]:
-        return dict(self._conn.execute(self._statements.get("migrate/objects").encode(), {}))
+        return dict(self._run("migrate/objects"))
 
     def _create(self, one: Definition, *, is_new: bool) -> None:
         self._conn.execute(self._render(one.replacing))
@@ -135,29 +138,31 @@ class Objects:
         """Tries it. Whatever else is wrong with it is raised later, when all it needs is there."""
         kind, name = one.key.split(" ", 1)
         if kind == "trigger":
-            return True
+            return not one.is_constraint
         try:
             with self._conn.transaction(force_rollback=True):
                 self._conn.execute(self._render(one.replacing))
                 # A function of other parameters is created beside the one that is there.
-                return sum(not depth for _, _, depth, _ in self._dependents(kind, name)) == 1
+                return sum(not depth for *_, depth, _ in self._dependents(kind, name)) == 1
         except _NOT_REPLACEABLE:
             return False
         except psycopg.Error:
             return True
 
     def _dependents(self, kind: str, name: str) -> list[tuple[str, str, int, bool]]:
-        query = self._statements.get("migrate/dependents").encode()
-        return self._conn.execute(query, {"kind": kind, "name": name}).fetchall()
+        return self._run("migrate/dependents", kind=kind, name=name).fetchall()
+
+    def _run(self, name: str, /, **params: object) -> psycopg.Cursor[tuple[Any, ...]]:
+        return self._conn.execute(self._statements.get(name).encode(), params)
 
     def _drop(self, key: str) -> None:
         found = self._dependents(*key.split(" ", 1))
-        others = [f"{kind} {identity}" for kind, identity, _, is_ours in found if not is_ours]
+        others = [one for one, _, _, is_ours in found if not is_ours]
         if others:
             raise SchemaError(
                 f"{key} cannot be replaced by this release's, because it is used by "
                 + ", ".join(others),
                 hint="drop what is yours of it, run `rota migrate`, and create it again",
             )
-        for kind, identity, _, _ in found:
-            self._conn.execute(f"DROP {kind} {identity}".encode())
+        for _, command, _, _ in found:
+            self._conn.execute(command.encode())
