@@ -830,12 +830,19 @@ BEGIN
 END $$;
 
 -- The other names of a job, earlier and present: lists show its history under each of them.
--- Called by: sql/runs/fitting.sql.
+-- Called by: names_of, sql/runs/fitting.sql.
 CREATE FUNCTION rota.other_names(of_job text) RETURNS SETOF text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT o.alias FROM rota.job_names o
     WHERE o.job = coalesce((SELECT n.job FROM rota.job_names n WHERE n.alias = of_job), of_job) AND o.alias <> of_job
     UNION ALL
     SELECT n.job FROM rota.job_names n WHERE n.alias = of_job
+$$;
+
+-- All names of a job, as other_names, with the given one first: what is counted and written by name is read by each.
+-- Called by: sql/errors/count_groups.sql, sql/errors/list.sql, sql/logs/start.sql, sql/stats/clock.sql,
+-- sql/stats/ended.sql, sql/stats/jobs.sql, sql/stats/series.sql.
+CREATE FUNCTION rota.names_of(of_job text) RETURNS text[] LANGUAGE sql STABLE STRICT SET jit = off AS $$
+    SELECT ARRAY[of_job] || ARRAY(SELECT rota.other_names(of_job))
 $$;
 
 -- Gives a job another name, in one transaction: its settings and what operators changed of them, schedules, limits,
