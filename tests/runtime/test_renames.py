@@ -120,6 +120,28 @@ async def test_a_roll_back_has_the_old_name_again(make_app: MakeApp, engine: Eng
     assert engine.one("SELECT count(*) FROM rota.jobs WHERE name = 'welcome'") == 0
 
 
+async def test_releases_go_back_and_forth(make_app: MakeApp, engine: Engine) -> None:
+    """A roll-back, the new release again, and one with a third name: each keeps what waits."""
+    fields: dict[str, Any] = {"schedules": [rota.every(3600, payload={"n": 1})]}
+    old, before = declare(make_app, "greet", **fields)
+    new, _ = declare(make_app, "welcome", aliases=["greet"], **fields)
+    third, _ = declare(make_app, "hello", aliases=["welcome", "greet"], **fields)
+    await run_due(old)
+    schedule = engine.one("SELECT id FROM rota.schedules WHERE name = 'greet'")
+    waiting = await before.options(delay=3600).enqueue(n=1)
+    for app, name in [
+        (new, "welcome"), (old, "greet"), (new, "welcome"), (third, "hello"), (new, "welcome"),
+        (third, "hello"), (old, "greet"), (third, "hello"), (old, "greet"), (new, "welcome"),
+    ]:  # fmt: skip
+        await run_due(app)
+        own = "SELECT array_agg(name) FROM rota.jobs WHERE NOT is_system"
+        assert engine.one(own) == [name]
+        assert engine.run(waiting.id)["job"] == name
+        found = "SELECT array_agg(id) FROM rota.schedules WHERE NOT is_system AND job = %s"
+        assert engine.one(found, name) == [schedule]
+    assert len(await new.runs.list(job="hello")) == 1
+
+
 async def test_an_operator_renames_what_no_code_has_any_more(
     make_app: MakeApp, engine: Engine
 ) -> None:

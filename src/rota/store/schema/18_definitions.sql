@@ -990,21 +990,24 @@ BEGIN
 END $$;
 
 -- What the code of an application has renamed of its own jobs: those that it declares with the old name among their
--- aliases, and back, where it declares the old name and no longer the new one (a roll-back).
+-- aliases, and back, where it declares the old name and no longer the new one (a roll-back). A job gets one name: after
+-- a roll-back and the new release again both ways say the same.
 -- Called by: follow_names, register_jobs.
 CREATE FUNCTION rota.renamed_in_code(of_application text, definitions jsonb, names text[])
 RETURNS TABLE (old_name text, new_name text) LANGUAGE sql STABLE SET jit = off AS $$
-    SELECT a.name, w.name FROM rota.read_definitions(definitions) w
-    CROSS JOIN LATERAL unnest(w.aliases) AS a (name)
-    JOIN rota.jobs j ON j.name = a.name AND j.kind = 'python' AND NOT j.is_system AND j.application = of_application
-    WHERE a.name <> ALL (names) AND NOT EXISTS (SELECT FROM rota.job_applications o
-        WHERE o.job = a.name AND o.application <> of_application)
-      AND NOT EXISTS (SELECT FROM rota.jobs o WHERE o.name = w.name AND o.kind <> 'python')
-    UNION ALL
-    SELECT n.job, n.alias FROM rota.job_names n JOIN rota.jobs j ON j.name = n.job AND j.kind = 'python'
-        AND j.application = of_application
-    WHERE n.alias = ANY (names) AND n.job <> ALL (names)
-      AND NOT EXISTS (SELECT FROM rota.jobs o WHERE o.name = n.alias)
+    SELECT DISTINCT ON (r.old_name) r.old_name, r.new_name FROM (
+        SELECT 1, a.name, w.name FROM rota.read_definitions(definitions) w
+        CROSS JOIN LATERAL unnest(w.aliases) AS a (name)
+        JOIN rota.jobs j ON j.name = a.name AND j.kind = 'python' AND NOT j.is_system AND j.application = of_application
+        WHERE a.name <> ALL (names) AND NOT EXISTS (SELECT FROM rota.job_applications o
+            WHERE o.job = a.name AND o.application <> of_application)
+          AND NOT EXISTS (SELECT FROM rota.jobs o WHERE o.name = w.name AND o.kind <> 'python')
+        UNION ALL
+        SELECT 2, n.job, n.alias FROM rota.job_names n JOIN rota.jobs j ON j.name = n.job AND j.kind = 'python'
+            AND j.application = of_application
+        WHERE n.alias = ANY (names) AND n.job <> ALL (names)
+          AND NOT EXISTS (SELECT FROM rota.jobs o WHERE o.name = n.alias)) AS r (rank, old_name, new_name)
+    ORDER BY r.old_name, r.rank, r.new_name
 $$;
 
 -- Renames what code has renamed, when a worker of the newest build says so. A name that the code declares beside the
