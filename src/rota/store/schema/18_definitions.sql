@@ -237,6 +237,7 @@ BEGIN
             PERFORM rota.follow_names(of_application, definitions, names);
             changed := ARRAY(SELECT c FROM rota.changed_jobs(of_application, definitions, forced) c
                              WHERE c <> ALL (held));
+            gone := ARRAY(SELECT j.name FROM rota.jobs j WHERE j.name = ANY (gone));  -- and is not renamed
         END IF;
         DELETE FROM rota.job_applications a WHERE a.application = of_application AND a.job = ANY (gone);
         UPDATE rota.jobs j SET deleted_from_code_at = rota.now()
@@ -992,7 +993,7 @@ END $$;
 -- What the code of an application has renamed of its own jobs: those that it declares with the old name among their
 -- aliases, and back, where it declares the old name and no longer the new one (a roll-back). A job gets one name: after
 -- a roll-back and the new release again both ways say the same.
--- Called by: follow_names, register_jobs.
+-- Called by: follow_names, register_jobs, sql/jobs/plan.sql.
 CREATE FUNCTION rota.renamed_in_code(of_application text, definitions jsonb, names text[])
 RETURNS TABLE (old_name text, new_name text) LANGUAGE sql STABLE SET jit = off AS $$
     SELECT DISTINCT ON (r.old_name) r.old_name, r.new_name FROM (
