@@ -100,3 +100,14 @@ def test_a_renamed_job(cli: Cli, here: Path, conn: Connection) -> None:
     assert "in sync" in cli.done("jobs", "plan", "--app", "new.py").err
     names = conn.execute("SELECT name FROM rota.schedules WHERE NOT is_system ORDER BY 1")
     assert names.fetchall() == [("greet",), ("greet-2",)]
+
+
+def test_an_operator_renames_a_job(cli: Cli, here: Path) -> None:
+    code = "import rota\napp = rota.App(name='shop')\n@app.job\ndef a() -> None: ...\n"
+    (here / "shop.py").write_text(code)
+    cli.done("jobs", "sync", "--app", "shop.py")
+    run = cli.done("runs", "enqueue", "a", "--json").json["id"]
+    said = cli.done("jobs", "rename", "a", "b", "--reason", "renamed in release 2").out
+    assert said == 'job "a" renamed to "b", 1 unfinished run moved\n'
+    found = cli.done("runs", "list", "--job", "a", "--json").json
+    assert [(it["id"], it["job"]) for it in found] == [(run, "b")]
