@@ -221,6 +221,37 @@ def test_what_it_writes_into_tables_of_rota_drops_nothing(granted_url: str) -> N
         assert engine.one(things) == before
 
 
+def test_how_a_caller_writes_times_moves_no_partition(granted_url: str) -> None:
+    """A time that is written as its caller writes it may be read as another one: IST is the zone of
+    India there, and that of Israel here."""
+    bounds = (
+        "SELECT count(*), count(*) FILTER (WHERE pg_get_expr(relpartbound, oid) ~ $$TO .'[-0-9]+"
+        " 00:00:00.00'$$) FROM pg_class WHERE relispartition AND relkind = 'r' AND relname ~"
+        " '_2031[0-9]{4}$'"
+    )
+    with psycopg.connect(granted_url, autocommit=True) as conn:
+        conn.execute("SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Asia/Kolkata'")
+        conn.execute("SELECT rota.ensure_partitions('2031-03-02 00:00Z', '2031-03-05 00:00Z')")
+        conn.execute("SELECT rota.ensure_ledger(ARRAY['2031-05-06 00:00Z'::timestamptz])")
+        conn.execute("SET DateStyle = 'ISO'; SET TimeZone = 'UTC'")
+        made, right = conn.execute(bounds).fetchone() or (0, 0)
+        assert (made > 3, right) == (True, made)
+
+
+def test_how_a_session_writes_times_removes_no_younger_rows(
+    granted_url: str, roles: Server
+) -> None:
+    name = str(psycopg.conninfo.conninfo_to_dict(granted_url)["dbname"])
+    rules = {"rules": [{"table": "public.young", "column": "at", "older_than": "1 hour"}]}
+    with roles.open_admin(name) as admin:
+        admin.execute("CREATE TABLE public.young AS SELECT now() - interval '10 minutes' AS at")
+        admin.execute(f"ALTER TABLE public.young OWNER TO {WORKER}".encode())
+    with psycopg.connect(granted_url, autocommit=True) as conn:
+        conn.execute("SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Asia/Kolkata'")
+        conn.execute("SELECT rota.cleanup(%s)", [json.dumps(rules)])
+        assert conn.execute("SELECT count(*) FROM public.young").fetchone() == (1,)
+
+
 def test_a_forged_watch_takes_no_trigger_of_the_owner_away(
     owned_url: str, granted_url: str
 ) -> None:

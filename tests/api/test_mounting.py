@@ -130,7 +130,8 @@ async def test_one_that_is_local_wants_no_token_but_its_own_name(shop: rota.App)
 
 
 @pytest.mark.parametrize(("client", "status"), [
-    (None, 403), (("203.0.113.9", 4000), 403), (("::ffff:203.0.113.9", 4000), 403), (("testclient", 4000), 403),
+    (None, 403),
+    (("203.0.113.9", 4000), 403), (("::ffff:203.0.113.9", 4000), 403), (("testclient", 4000), 403),
     (("127.0.0.7", 4000), 200), (("::1", 4000), 200), (("::ffff:127.0.0.1", 4000), 200),
 ])  # fmt: skip
 async def test_one_that_is_local_looks_at_the_peer(

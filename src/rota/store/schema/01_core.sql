@@ -122,6 +122,6 @@ $$;
 
 -- The same for a text: its beginning.
 -- Called by: sql/runs/list.sql, sql/runs/list_oldest.sql.
-CREATE FUNCTION rota.listed(value text, most integer) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
+CREATE FUNCTION rota.listed_text(value text, most integer) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN length(value) > most THEN left(value, most) || '…' ELSE value END
 $$;

@@ -525,10 +525,10 @@ EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
     PERFORM rota.bad_rule(rule, format('older_than %s is not an interval', older_than));
 END $$;
 
--- The rows of the table that one rule is about, as SQL.
+-- The rows of the table that one rule is about, as SQL. Its time means the same in every style of a session.
 -- Called by: apply_rule, check_rule, plan_cleanup.
 CREATE FUNCTION rota.rule_filter(rule integer, relation regclass, said jsonb) RETURNS text
-LANGUAGE plpgsql STABLE SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET jit = off SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
 DECLARE
     cutoff timestamptz := rota.now() - rota.rule_age(rule, said -> 'older_than');
     found  pg_attribute := rota.rule_column(rule, relation, said ->> 'column');
