@@ -283,8 +283,8 @@ CREATE TABLE rota.kept_ends (
     worker        bigint NOT NULL,
     kept_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     duration_ms   real,
-    attempt_state text COLLATE "C" NOT NULL,
-    state         text COLLATE "C",  -- NULL: it goes on
+    attempt_state text COLLATE "C" NOT NULL,  -- 'unstarted': it was claimed, and goes back to its place
+    state         text COLLATE "C",           -- NULL: it goes on
     end_reason    text,
     result        jsonb,
     message       text,

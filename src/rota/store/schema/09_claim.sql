@@ -422,8 +422,10 @@ BEGIN
 END $$;
 
 -- Gives back what was claimed and not started: to its place in the line, with no attempt spent and with what limits
--- have given it. What was isolated waits to be isolated. Whoever waits is called.
--- Called by: rescue_runs, sql/runs/hand_back.sql.
+-- have given it. What was isolated waits to be isolated. Whoever waits is called. A run that somebody holds is kept as
+-- `unstarted` (kept_ends), and given back when it is free.
+-- Called by: rescue_runs, settle_kept_ends, sql/runs/hand_back.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.hand_back_runs(for_worker bigint, ids bigint[], attempts integer[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -433,13 +435,23 @@ DECLARE
     touched text[];
     holds   text[];
 BEGIN
-    WITH back AS (
+    WITH free AS MATERIALIZED (
+        SELECT f.id FROM unnest(ids, attempts) AS h (id, attempt)
+        CROSS JOIN LATERAL (SELECT o.id FROM rota.open_runs o
+            WHERE o.id = ANY (ARRAY[h.id]) AND o.attempt = h.attempt AND o.worker = for_worker
+            FOR UPDATE SKIP LOCKED) f
+    ), back AS (
         UPDATE rota.open_runs o
         SET state = 'queued', worker = NULL, started_at = NULL, claim_batch = NULL,
             held_by = rota.hold_of(true, NULL, o.suspicion)
-        FROM unnest(ids, attempts) AS h (id, attempt)
-        WHERE o.id = ANY (ARRAY[h.id]) AND o.attempt = h.attempt AND o.worker = for_worker
+        FROM free f WHERE o.id = ANY (ARRAY[f.id])
         RETURNING o.id, o.queue, o.held_by
+    ), kept AS (
+        INSERT INTO rota.kept_ends (run_id, attempt, worker, attempt_state)
+        SELECT h.id, h.attempt, for_worker, 'unstarted' FROM unnest(ids, attempts) AS h (id, attempt)
+        WHERE h.id NOT IN (SELECT f.id FROM free f) AND EXISTS (SELECT FROM rota.open_runs o
+            WHERE o.id = ANY (ARRAY[h.id]) AND o.attempt = h.attempt AND o.worker = for_worker)
+        ON CONFLICT DO NOTHING
     )
     SELECT array_agg(id), array_agg(DISTINCT queue) FILTER (WHERE held_by IS NULL), array_agg(DISTINCT held_by)
     INTO done, touched, holds FROM back;
