@@ -13,31 +13,36 @@ $$;
 CREATE TYPE rota.ended_key AS (run_id bigint, tenant text, job text, key text, until timestamptz);
 
 -- Frees the keys of runs that have ended, or keeps them until their time. Whoever ends a run waits for nobody: where
--- somebody's transaction holds a key, that is noted, and sweep carries it out.
+-- somebody's transaction holds a key, or the table, that is noted, and sweep carries it out.
 -- Called by: end_waiting_runs, finish_runs.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.release_keys(ended rota.ended_key[], ended_at timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '100ms' SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     freed bigint;
 BEGIN
-    DELETE FROM rota.keys k WHERE k.ctid = ANY (ARRAY(
-        SELECT h.ctid FROM unnest(ended) e CROSS JOIN LATERAL (SELECT o.ctid FROM rota.keys o
-            WHERE o.tenant = e.tenant AND o.job = e.job AND o.key = e.key AND o.run_id = e.run_id
-            LIMIT 1 FOR UPDATE SKIP LOCKED) h
-        WHERE e.until IS NULL));
-    GET DIAGNOSTICS freed = ROW_COUNT;
-    IF freed = cardinality(ended) THEN
-        RETURN;
-    END IF;
-    UPDATE rota.keys k SET expires_at = m.until
-    FROM (SELECT h.ctid AS tid, e.until FROM unnest(ended) e CROSS JOIN LATERAL (SELECT o.ctid FROM rota.keys o
-            WHERE o.tenant = e.tenant AND o.job = e.job AND o.key = e.key AND o.run_id = e.run_id
-            LIMIT 1 FOR UPDATE SKIP LOCKED) h
-          WHERE e.until IS NOT NULL) m
-    WHERE k.ctid = m.tid;
+    BEGIN
+        DELETE FROM rota.keys k WHERE k.ctid = ANY (ARRAY(
+            SELECT h.ctid FROM unnest(ended) e CROSS JOIN LATERAL (SELECT o.ctid FROM rota.keys o
+                WHERE o.tenant = e.tenant AND o.job = e.job AND o.key = e.key AND o.run_id = e.run_id
+                LIMIT 1 FOR UPDATE SKIP LOCKED) h
+            WHERE e.until IS NULL));
+        GET DIAGNOSTICS freed = ROW_COUNT;
+        IF freed = cardinality(ended) THEN
+            RETURN;
+        END IF;
+        UPDATE rota.keys k SET expires_at = m.until
+        FROM (SELECT h.ctid AS tid, e.until FROM unnest(ended) e CROSS JOIN LATERAL (SELECT o.ctid FROM rota.keys o
+                WHERE o.tenant = e.tenant AND o.job = e.job AND o.key = e.key AND o.run_id = e.run_id
+                LIMIT 1 FOR UPDATE SKIP LOCKED) h
+              WHERE e.until IS NOT NULL) m
+        WHERE k.ctid = m.tid;
+    EXCEPTION WHEN lock_not_available THEN
+        NULL;   -- somebody has locked the whole table: all of them are noted
+    END;
     -- What is released above has its time, or is gone.
     INSERT INTO rota.key_releases (run_id, tenant, job, key, expires_at)
     SELECT e.run_id, e.tenant, e.job, e.key, coalesce(e.until, ended_at)
