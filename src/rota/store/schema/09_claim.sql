@@ -382,43 +382,47 @@ DECLARE
     chosen bigint;
 BEGIN
     PERFORM rota.check_worker(for_worker);
-    SELECT rota.isolating_of(w) INTO chosen FROM rota.workers w WHERE w.id = for_worker;
-    IF chosen IS NULL THEN
-        known_jobs := rota.enabled_jobs(known_jobs);
-        IF EXISTS (SELECT FROM rota.open_runs o WHERE o.held_by = 'suspect' AND o.job = ANY (inline_jobs))
-           AND NOT rota.may_isolate_inline(for_worker) THEN
-            known_jobs := ARRAY(SELECT k FROM unnest(known_jobs) k WHERE k <> ALL (inline_jobs));
-        END IF;
-        UPDATE rota.open_runs o
-        SET state = 'running', worker = for_worker, attempt = o.attempt + 1, started_at = clock, held_by = NULL
-        WHERE o.id = (
-            SELECT w.id FROM rota.open_runs w
-            WHERE w.held_by = 'suspect' AND w.state = 'queued' AND w.job = ANY (known_jobs)
-              AND (from_queues = '{}' OR w.queue = ANY (from_queues))
-              AND (w.refused_by IS NULL OR NOT w.refused_by && (SELECT v.intakes FROM rota.workers v
-                  WHERE v.id = for_worker))
-              AND NOT EXISTS (SELECT FROM rota.queues s WHERE s.name = w.queue AND rota.queue_is_paused(s))
-              AND NOT EXISTS (SELECT FROM rota.tenants t WHERE t.name = w.tenant AND rota.tenant_is_paused(t))
-            ORDER BY w.priority, w.seq LIMIT 1 FOR UPDATE SKIP LOCKED)
-        RETURNING o.id INTO chosen;
+    -- Again where the attempt that it isolated ended between the two looks: the next one is to be claimed then.
+    LOOP
+        SELECT rota.isolating_of(w) INTO chosen FROM rota.workers w WHERE w.id = for_worker;
         IF chosen IS NULL THEN
-            RETURN;
+            known_jobs := rota.enabled_jobs(known_jobs);
+            IF EXISTS (SELECT FROM rota.open_runs o WHERE o.held_by = 'suspect' AND o.job = ANY (inline_jobs))
+               AND NOT rota.may_isolate_inline(for_worker) THEN
+                known_jobs := ARRAY(SELECT k FROM unnest(known_jobs) k WHERE k <> ALL (inline_jobs));
+            END IF;
+            UPDATE rota.open_runs o
+            SET state = 'running', worker = for_worker, attempt = o.attempt + 1, started_at = clock, held_by = NULL
+            WHERE o.id = (
+                SELECT w.id FROM rota.open_runs w
+                WHERE w.held_by = 'suspect' AND w.state = 'queued' AND w.job = ANY (known_jobs)
+                  AND (from_queues = '{}' OR w.queue = ANY (from_queues))
+                  AND (w.refused_by IS NULL OR NOT w.refused_by && (SELECT v.intakes FROM rota.workers v
+                      WHERE v.id = for_worker))
+                  AND NOT EXISTS (SELECT FROM rota.queues s WHERE s.name = w.queue AND rota.queue_is_paused(s))
+                  AND NOT EXISTS (SELECT FROM rota.tenants t WHERE t.name = w.tenant AND rota.tenant_is_paused(t))
+                ORDER BY w.priority, w.seq LIMIT 1 FOR UPDATE SKIP LOCKED)
+            RETURNING o.id INTO chosen;
+            IF chosen IS NULL THEN
+                RETURN;
+            END IF;
+            UPDATE rota.workers w SET isolating_run = o.id, isolating_attempt = o.attempt,
+                is_isolating_inline = o.job = ANY (inline_jobs)
+            FROM rota.open_runs o WHERE o.id = chosen AND w.id = for_worker;
         END IF;
-        UPDATE rota.workers w SET isolating_run = o.id, isolating_attempt = o.attempt,
-            is_isolating_inline = o.job = ANY (inline_jobs)
-        FROM rota.open_runs o WHERE o.id = chosen AND w.id = for_worker;
-    END IF;
-    RETURN QUERY
-    SELECT o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job,
-        coalesce(o.payload, rota.large_payload(o.id)),
-        o.validated_by, o.timeout_seconds, o.expires_at <= clock, o.suspicion > 0, o.enqueued_at, o.started_at,
-        -- What only some runs carry is one value, NULL for the others.
-        CASE WHEN num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
-            jsonb_build_object('key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
-                'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
-                'run_at', o.run_at) END,
-        o.tenant
-    FROM rota.open_runs o WHERE o.id = chosen;
+        RETURN QUERY
+        SELECT o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job,
+            coalesce(o.payload, rota.large_payload(o.id)),
+            o.validated_by, o.timeout_seconds, o.expires_at <= clock, o.suspicion > 0, o.enqueued_at, o.started_at,
+            -- What only some runs carry is one value, NULL for the others.
+            CASE WHEN num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
+                jsonb_build_object('key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
+                    'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
+                    'run_at', o.run_at) END,
+            o.tenant
+        FROM rota.open_runs o WHERE o.id = chosen;
+        EXIT WHEN FOUND;
+    END LOOP;
 END $$;
 
 -- Gives back what was claimed and not started: to its place in the line, with no attempt spent and with what limits
