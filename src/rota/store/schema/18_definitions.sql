@@ -651,7 +651,8 @@ CREATE FUNCTION rota.is_of_other_release(o rota.open_runs) RETURNS boolean LANGU
         ELSE EXISTS (SELECT FROM rota.signatures s
                      WHERE s.job = o.job AND coalesce(s.replaced_at > o.created_at, true)
                        AND NOT EXISTS (SELECT FROM rota.refusals r WHERE r.run_id = o.id AND r.signature = s.hash)
-                       AND rota.payload_problem(s.payload_schema, o.payload) IS NULL) END
+                       AND rota.payload_problem(s.payload_schema,
+                           coalesce(o.payload, rota.large_payload(o.id))) IS NULL) END
 $$;
 
 -- What a run waits for whose payload was refused, in the words of its last error.
