@@ -149,6 +149,8 @@ def test_what_other_workers_are_told(
         # Whoever cannot claim does not poll, however long the next poll has been due.
         (DUE | PAUSED, 60.0),
         (DUE | {"free": 0}, 60.0),
+        # Nor while the ends of a whole batch wait behind a write, though slots are free.
+        (RAPID | BESIDE | {"free": 5, "ends": 101, "seconds_to_full_claim": 0.0}, 60.0),
     ],
 )
 def test_how_long_it_rests(changes: dict[str, Any], seconds: float) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from enum import Enum, auto
+from math import inf
 from typing import Literal, NamedTuple
 
 # How long claimed runs may wait for a slot while no run starts, before they are handed back.
@@ -221,17 +222,15 @@ def _follow_up(calls: CallState) -> Action:
 
 
 def seconds_to_rest(state: ClaimState) -> float:
-    """How long the loop rests if no event wakes it."""
-    can_claim = state.is_claiming and state.free > 0
-    if state.may_have_more or state.calls.is_called or not can_claim:
-        # There may be work but no free slot: the end of an attempt wakes the loop.
+    """How long the loop rests if no event wakes it. A claim that is due and not sent waits for such
+    an event: a slot becomes free, ends are written, claiming is resumed."""
+    calls = state.calls
+    if state.is_due or not state.is_claiming or state.free <= 0:
         seconds = state.poll_seconds
     else:
-        seconds = state.calls.seconds_to_poll
+        seconds = min(calls.seconds_to_poll, state.seconds_to_full_claim or inf)
     if state.ready:
         seconds = min(seconds, STALLED_SECONDS)
-    if state.seconds_to_full_claim is not None and can_claim:
-        seconds = min(seconds, state.seconds_to_full_claim)
-    if state.calls.seconds_to_load_check is not None:
-        seconds = min(seconds, state.calls.seconds_to_load_check)
-    return max(0.0, seconds)
+    if calls.seconds_to_load_check is not None:
+        seconds = min(seconds, calls.seconds_to_load_check)
+    return seconds
