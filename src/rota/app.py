@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
@@ -16,6 +17,7 @@ from rota.admin.queues.declared import DeclaredQueues
 from rota.admin.runs.runs import Runs
 from rota.admin.schedules.declared import DeclaredSchedules
 from rota.config import Config
+from rota.config.load import find_file
 from rota.errors import ConfigError, SchemaError, TimingError
 from rota.jobs.batch import Call
 from rota.jobs.dead_letters import LetterFunction, LetterJob
@@ -36,7 +38,7 @@ from rota.jobs.values import checked_tenant
 from rota.model.queue import WhenFull
 from rota.store import migrate
 from rota.store.errors import translate
-from rota.store.migrate import Migration
+from rota.store.migrate import Installed, Migration
 from rota.store.roles import grant_worker
 from rota.store.sessions.opening import Session, lent, own
 from rota.store.sessions.pool import Conn, Database
@@ -292,7 +294,7 @@ class App(CommandSets, HookDecorators):
     def check_schema(self) -> None:
         """Raise SchemaError if the schema does not fit this release."""
         with self.database.connection_sync() as conn, translate():
-            migrate.check(migrate.installed(conn, self.config.schema), self.config.schema)
+            self._check(migrate.installed(conn, self.config.schema))
 
     def _prepare(self) -> str:
         """The URL of a database whose schema serves this release."""
@@ -301,18 +303,25 @@ class App(CommandSets, HookDecorators):
             # It is ours alone: nobody else decides when it is upgraded.
             migrate.migrate(url, self.config.schema)
         with Session.connect(url, **own("rota")) as conn:
-            found = migrate.installed(conn, self.config.schema)
+            self._check(migrate.installed(conn, self.config.schema))
+        return url
+
+    def _check(self, found: Installed | None) -> None:
         try:
             migrate.check(found, self.config.schema)
         except SchemaError as error:
-            raise SchemaError(str(error), hint=self._with_app(error.hint)) from None
-        return url
+            hint = (error.hint or "").replace("`rota migrate`", f"`rota{self._place()} migrate`")
+            raise SchemaError(str(error), hint=hint) from None
 
-    def _with_app(self, hint: str | None) -> str | None:
-        """A command finds the database that this application says in its code only with it."""
-        if hint is None or self.config.source("database_url") != "argument":
-            return hint
-        return hint.replace("`rota migrate`", f"`rota --app {self._module} migrate`")
+    def _place(self) -> str:
+        """What a command needs to find the database that this application says in its code, or in
+        a file that is not the nearest."""
+        source, file = self.config.source("database_url"), self.config.file
+        if source == "argument":
+            return f" --app {self._module}"
+        if source == "file" and file is not None and file != find_file(Path.cwd()):
+            return f" --config {shlex.quote(str(file))}"
+        return ""
 
     def _server_url(self) -> str:
         if self.config.database_url:

@@ -102,6 +102,30 @@ def test_the_library_names_the_application_whose_code_has_the_url(server: Server
         app.close_sync()
 
 
+def test_the_library_names_the_file_that_has_the_url(server: Server, here: Path) -> None:
+    with server.fresh_database("template0") as url:
+        for place, needed in (("rota.toml", ""), ("other.toml", f" --config {here}/other.toml")):
+            (here / place).write_text(f'database_url = "{url}"')
+            app = rota.App(config=rota.Config.load(here / place, env={}))
+            with pytest.raises(rota.SchemaError) as caught:
+                app.database.open_sync()
+            assert caught.value.hint == f"run `rota{needed} migrate`"
+            app.close_sync()
+
+
+def test_the_library_names_the_application_as_long_as_it_runs(
+    server: Server, conn: psycopg.Connection[Any], app_url: str
+) -> None:
+    """The schema may go while the application has it open."""
+    app = rota.App(app_url)
+    app.database.open_sync()
+    conn.execute("DROP SCHEMA rota CASCADE")
+    with pytest.raises(rota.SchemaError) as caught:
+        app.check_schema()
+    assert caught.value.hint == f"run `rota --app {__name__} migrate`"
+    app.close_sync()
+
+
 def test_a_process_without_a_url_says_so_once(here: Path) -> None:
     script = (
         "import rota; app = rota.App()\n"

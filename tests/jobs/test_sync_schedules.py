@@ -90,13 +90,27 @@ def test_one_that_an_operator_deleted_stays_deleted_until_forced(code: MakeCode)
     assert new.app.jobs.sync.plan() == []
 
 
+def test_what_is_kept_out_is_remembered_for_longer_than_a_ledger(code: MakeCode) -> None:
+    app = code(a=declare(rota.every(60)), b=declare(rota.every(60))).open()
+    app.rows("SELECT rota.delete_schedule('a', actor => 'ada')")
+    app.app.jobs.sync.sync_definitions(force=["a"])
+    app.rows("SELECT rota.delete_schedule('a', actor => 'bob')")
+    app.rows("UPDATE rota.deleted_schedules SET deleted_at = deleted_at - interval '500 days'")
+    app.rows("SELECT rota.delete_schedule('b', actor => 'bob')")
+    rows = app.rows("SELECT name, deleted_by, kept_out FROM rota.deleted_schedules ORDER BY name")
+    assert [tuple(row.values()) for row in rows] == [
+        ("a", "bob", "definition"),
+        ("b", "bob", "definition"),
+    ]
+
+
 def test_one_that_the_code_drops_goes_unless_somebody_touched_it(code: MakeCode) -> None:
     old = code(a=declare(rota.every(60), rota.every(70), rota.every(80))).open()
     old.rows("UPDATE rota.schedules SET jitter_seconds = 5 WHERE name = 'a-3'")
     new = code(a=declare(rota.every(60))).open()
     rows = new.rows("SELECT name, origin FROM rota.schedules WHERE job = 'a' ORDER BY name")
     assert [tuple(row.values()) for row in rows] == [("a", "definition"), ("a-3", None)]
-    assert new.rows("SELECT FROM rota.dropped_schedules") == []
+    assert new.rows("SELECT FROM rota.deleted_schedules WHERE kept_out IS NOT NULL") == []
 
 
 def test_a_schedule_that_people_made_keeps_its_name(code: MakeCode) -> None:

@@ -40,6 +40,7 @@ def crowd(server: Server) -> Iterator[psycopg.Connection[Any]]:
         for these in (gone, there, busy):
             conn.execute(WORKERS.format(**these).encode())
         conn.execute(RUNS)
+        conn.execute("SELECT setval('rota.run_ids', 100000)")
         yield conn
 
 
@@ -75,6 +76,21 @@ def test_a_call_reads_no_more_when_its_plan_is_kept(seen: Watch) -> None:
     seen.conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
     seen.conn.execute("SELECT rota.wake(ARRAY['default'])")
     assert seen.rows_read("workers") <= 3 * (3 + 1)
+
+
+@pytest.mark.parametrize("call", ["wake_admission()", "wake_later(interval '30 s')"])
+def test_other_calls_read_those_that_wait(seen: Watch, call: str) -> None:
+    seen.conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+    seen.conn.execute(f"SELECT rota.{call}".encode())
+    assert seen.indexes("workers") == {"workers_waiting"}
+    assert seen.rows_read("workers") <= 2
+
+
+def test_an_enqueue_reads_those_that_wait(seen: Watch) -> None:
+    seen.conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+    seen.conn.execute("SELECT rota.enqueue_plain('work', '{}')")
+    assert seen.indexes("workers") == {"workers_waiting"}
+    assert seen.rows_read("workers") <= 1 + 3 * (3 + 1)
 
 
 def test_passing_on_reads_no_queue(seen: Watch, waiting: list[int]) -> None:

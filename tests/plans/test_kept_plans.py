@@ -66,3 +66,54 @@ def test_upkeep_reads_a_burst_once(engine: Engine, statement: str) -> None:
     seen = Watch(engine.conn)
     assert ask(engine, statement) == UPKEEP[statement]
     assert seen.rows_read("open_runs") <= 4 * RUNS
+
+
+ENQUEUE = "SELECT is_duplicate FROM rota.enqueue_run('work', '{}', key => 'k')"
+# What is done to one run, with what is needed for it.
+ACTS = {
+    ENQUEUE: "SELECT 1",
+    "SELECT rota.cancel_run(ID) = 'cancelled'": "SELECT 1",
+    "SELECT rota.retry_run(ID) > 0": "SELECT rota.cancel_run(ID)",
+    "SELECT rota.delete_run(ID) IS NOT NULL": "SELECT rota.cancel_run(ID)",
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_is_done_to_one_run_reads_one(engine: Engine, act: str) -> None:
+    def run(is_seen: bool = False) -> Watch | None:
+        engine.one(ENQUEUE)
+        one = str(engine.one("SELECT max(run_id) FROM rota.keys"))
+        engine.one(ACTS[act].replace("ID", one))
+        seen = Watch(engine.conn) if is_seen else None
+        assert engine.one(act.replace("ID", one))
+        return seen
+
+    engine.conn.execute("VACUUM ANALYZE rota.keys")
+    for _ in range(8):
+        with engine.conn.transaction(force_rollback=True):
+            run()
+    engine.conn.execute(OPEN.format(first=1, last=RUNS, state="queued", queue="default").encode())
+    engine.conn.execute(
+        f"INSERT INTO rota.keys (tenant, job, key, run_id)"
+        f" SELECT '', 'work', 'k' || i, i FROM generate_series(1, {RUNS}) i".encode()
+    )
+    engine.conn.execute(f"SELECT setval('rota.run_ids', {2 * RUNS})".encode())
+    seen = run(is_seen=True)
+    assert seen is not None
+    assert max(seen.rows_read(table) for table in ("open_runs", "keys")) <= 20
+
+
+@pytest.mark.parametrize("jobs", [1, 500])
+def test_a_claim_looks_up_its_jobs(engine: Engine, jobs: int) -> None:
+    """By a hash where they are many; one that it does not know stays."""
+    engine.conn.execute(OPEN.format(first=1, last=RUNS, state="queued", queue="default").encode())
+    engine.conn.execute("UPDATE rota.open_runs SET job = 'removed' WHERE id <= 10")
+    worker = engine.worker()
+    known = [f"other_{n}" for n in range(jobs - 1)] + ["work"]
+    for n in range(8):
+        seen = Watch(engine.conn) if n == 7 else None
+        assert {row["job"] for row in engine.claim(worker, 100, jobs=known)} == {"work"}
+    assert seen is not None
+    (names,) = (node for node in seen.every() if node["Node Type"] == "ProjectSet")
+    assert "hashed SubPlan" in str(seen.plans)
+    assert (names["Actual Loops"], names["Actual Rows"]) == ((1, jobs) if jobs > 1 else (0, 0))

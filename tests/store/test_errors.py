@@ -40,7 +40,7 @@ def test_a_schema_that_is_not_there_says_migrate(conn: psycopg.Connection[Any]) 
     conn.execute("DROP SCHEMA rota CASCADE")
     with pytest.raises(SchemaError) as caught, translate():
         conn.execute("SELECT rota.enqueue('x')")
-    assert "rota migrate" in str(caught.value.hint)
+    assert "run `rota migrate` for this database; `--app` or `--config`" in str(caught.value.hint)
 
 
 def test_errors_that_are_not_the_databases_pass() -> None:

@@ -16,6 +16,11 @@ from rota.errors import DatabaseError, RotaError, SchemaError, from_sqlstate
 from rota.model.wording import said
 
 # Schema, table or function not there: the database was not migrated, or not far enough.
+# Whose database it is, nobody knows here.
+_MISSING = (
+    "the schema is missing or too old: run `rota migrate` for this database;"
+    " `--app` or `--config` tells it which one"
+)
 _NOT_THERE = frozenset({"3F000", "42P01", "42883"})
 _CHECK_VIOLATION = "23514"
 _UNREADABLE = "XX001"  # data_corrupted
@@ -86,7 +91,7 @@ def as_rota_error(error: Any) -> RotaError:
         # Of the driver, about a statement that it was given: neither is this an outage.
         return DatabaseError(message, sqlstate=_INTERNAL)
     if error.sqlstate in _NOT_THERE:
-        return SchemaError(message, hint="the schema is missing or too old: run `rota migrate`")
+        return SchemaError(message, hint=_MISSING)
     if str(error.sqlstate).startswith("RO"):
         # Ours, in the words of SQL.
         message, hint = said(message, "python"), said(hint or "", "python") or None

@@ -409,7 +409,7 @@ END $$;
 -- is looked at only then.
 -- Called by: find_run, run_state, why_run.
 CREATE FUNCTION rota.find_ended(run_id bigint, OUT keep_class text, OUT finished_at timestamptz, OUT state text)
-LANGUAGE plpgsql STABLE SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     since timestamptz := (SELECT max(m.at) FROM rota.id_marks m WHERE m.id < find_ended.run_id);
@@ -428,7 +428,7 @@ END $$;
 -- Called by: cancel_run, delete_run, handle_run, reopen_run, retry_run.
 CREATE FUNCTION rota.find_run(run_id bigint, OUT state text, OUT is_open boolean, OUT keep_class text,
     OUT finished_at timestamptz)
-LANGUAGE plpgsql STABLE SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
     SELECT o.state, true INTO find_run.state, find_run.is_open FROM rota.open_runs o WHERE o.id = find_run.run_id;

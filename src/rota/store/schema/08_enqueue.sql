@@ -291,7 +291,7 @@ END $$;
 -- A run that is over holds its key no longer than one that ended.
 -- Called by: enqueue_run, retry_run.
 CREATE FUNCTION rota.take_key(for_tenant text, for_job text, wanted text, taker bigint) RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     holder record;
 BEGIN
@@ -324,7 +324,7 @@ END $$;
 CREATE FUNCTION rota.enqueue_plain(
     job text, payload jsonb, queue text DEFAULT NULL, priority integer DEFAULT NULL, triggered_by jsonb DEFAULT NULL,
     validated_by integer DEFAULT NULL
-) RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+) RETURNS bigint LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     made record;
@@ -454,7 +454,8 @@ BEGIN
         ) w) wanted
         RETURNING id
     )
-    SELECT coalesce(array_agg(id), '{}') INTO ids FROM inserted;
+    -- Ids are drawn in the order of the payloads; in which rows come back is the server's choice.
+    SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM inserted;
 
     IF ids = '{}' THEN
         RETURN ids;
@@ -904,7 +905,8 @@ END $$;
 -- Calls the promoters for a run that is due soon. Later than a minute needs no call: they look
 -- at least that often. A moment ahead always calls: a busy worker does not say that it waits.
 -- Called by: enqueue_batch, enqueue_many, enqueue_run, note_queue_pause, retry_run, wake_for, write_ticks.
-CREATE FUNCTION rota.wake_later(until_due interval) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.wake_later(until_due interval) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
+SET jit = off AS $$
 BEGIN
     IF until_due <= interval '2 seconds'
        OR until_due <= interval '1 minute' AND EXISTS (SELECT FROM rota.workers w WHERE w.is_waiting) THEN

@@ -65,7 +65,10 @@ BEGIN
                  SELECT o.ctid AS tid FROM rota.open_runs o
                  WHERE o.is_ready AND o.worker IS NULL AND o.queue = q.name AND o.tenant = lane
                    AND o.priority = p.priority::smallint
-                   AND o.seq > coalesce(hints[(q.n - 1) * 10 + p.priority + 1], 0) AND o.job = ANY (known_jobs)
+                   AND o.seq > coalesce(hints[(q.n - 1) * 10 + p.priority + 1], 0)
+                   -- Among many jobs by a hash, once for the claim: an array is searched from its beginning.
+                   AND CASE WHEN max_runs < 10 OR cardinality(known_jobs) < 50 THEN o.job = ANY (known_jobs)
+                       ELSE (o.job IN (SELECT unnest(known_jobs))) IS TRUE END
                    AND (seen.adopting IS NULL OR split_part(o.limit_keys[1], ':', 1) = ALL (seen.adopting)
                        OR NOT rota.lacks_limit(o.job, o.queue, o.tenant, o.schedule, o.limit_keys))
                    AND (o.refused_by IS NULL OR NOT o.refused_by && (SELECT w.intakes FROM rota.workers w

@@ -155,8 +155,9 @@ BEGIN
 END $$;
 
 -- The runs are over: each moves to the history with its last attempt. Arrays left NULL mean success. Only rows of
--- this worker and this attempt are touched, in the order of their ids; the answer names them. Keys are freed or kept
--- for their period, limits get their slots back, and whoever waits for a run is told.
+-- this worker and this attempt are touched, and the answer names them. In no order: a row has one worker, and whatever
+-- else writes it (progress, upkeep) passes over what is locked. Keys are freed or kept for their period, limits get
+-- their slots back, and whoever waits for a run is told.
 -- Called by: refuse_runs, requeue_runs, rescue_runs, settle_kept_ends, sql/runs/end.sql, sql/runs/finish.sql,
 -- time_out_run.
 CREATE FUNCTION rota.finish_runs(

@@ -58,7 +58,8 @@ $$;
 
 -- Before somebody acts on a run: ends it if it has expired. Returns whether it had.
 -- Called by: cancel_run, delete_run, retry_run, take_key.
-CREATE FUNCTION rota.settle_expired(run_id bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.settle_expired(run_id bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
+SET jit = off AS $$
 DECLARE
     held record;
 BEGIN

@@ -6,7 +6,7 @@
 -- expired ends as expired.
 -- Called by: act_on_runs, delete_job, settle_full, sql/runs/cancel.sql, sql/schedules/cancel_others.sql, users.
 CREATE FUNCTION rota.cancel_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     who    text := coalesce(cancel_run.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
@@ -54,7 +54,7 @@ END $$;
 CREATE FUNCTION rota.retry_run(
     run_id bigint, payload jsonb DEFAULT NULL, delay interval DEFAULT NULL, reason text DEFAULT NULL,
     actor text DEFAULT NULL
-) RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+) RETURNS bigint LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     clock  timestamptz := rota.now();
@@ -164,7 +164,7 @@ END $$;
 -- Called by: retry_run.
 -- Locks: rows.
 CREATE FUNCTION rota.retry_refused(of_run bigint, new_payload jsonb, delay interval, reason text, actor text)
-RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     clock timestamptz := rota.now();
     at    timestamptz := clock + coalesce(delay, '0');
@@ -231,7 +231,7 @@ END $$;
 -- while the clock was ahead has some that are older than it.
 -- Called by: act_on_runs, sql/runs/delete.sql, users.
 CREATE FUNCTION rota.delete_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     place record;

@@ -657,15 +657,20 @@ BEGIN
     END IF;
 END $$;
 
--- The ledger of a schedule outlives it, and is found by its name.
+-- The ledger of a schedule outlives it, and is found by its name. One that code declares and somebody deleted is kept
+-- out: one of a decorator ('definition') stays deleted, one of app.schedule ('code') is not brought back by older code
+-- than the newest.
 CREATE TABLE rota.deleted_schedules (
     schedule_id bigint PRIMARY KEY,
     tenant      text COLLATE "C" NOT NULL,
     name        text COLLATE "C" NOT NULL,
-    deleted_at  timestamptz NOT NULL DEFAULT rota.now()
+    deleted_at  timestamptz NOT NULL DEFAULT rota.now(),
+    deleted_by  text NOT NULL,
+    kept_out    text COLLATE "C" CHECK (kept_out IN ('definition', 'code'))
 );
 CREATE INDEX deleted_schedules_name ON rota.deleted_schedules (tenant, name);
 CREATE INDEX deleted_schedules_at ON rota.deleted_schedules (deleted_at);
+CREATE UNIQUE INDEX deleted_schedules_kept_out ON rota.deleted_schedules (tenant, name) WHERE kept_out IS NOT NULL;
 
 -- A schedule is deleted, and its state with it. Its number is remembered for as long as its ledger may be read, and
 -- that a person deleted one of the code's, so that the next sync does not bring it back.
@@ -673,16 +678,19 @@ CREATE INDEX deleted_schedules_at ON rota.deleted_schedules (deleted_at);
 CREATE FUNCTION rota.end_schedule(s rota.schedules) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     finished timestamptz;
+    keeper   text;
 BEGIN
     DELETE FROM rota.schedule_state t WHERE t.schedule_id = s.id RETURNING t.finished_at INTO finished;
-    INSERT INTO rota.deleted_schedules (schedule_id, tenant, name) VALUES (s.id, s.tenant, s.name);
-    -- Longer than any ledger is kept.
-    DELETE FROM rota.deleted_schedules d WHERE d.deleted_at < rota.now() - interval '400 days';
     IF (s.origin = 'definition' OR s.application IS NOT NULL) AND finished IS NULL AND NOT rota.is_syncing() THEN
-        INSERT INTO rota.dropped_schedules (tenant, name, dropped_by, origin)
-        VALUES (s.tenant, s.name, rota.who(), coalesce(s.origin, 'code'))
-        ON CONFLICT (tenant, name) DO UPDATE SET origin = excluded.origin;
+        keeper := coalesce(s.origin, 'code');
+        -- The last deletion of a name says how it is kept out.
+        UPDATE rota.deleted_schedules d SET kept_out = NULL
+        WHERE d.tenant = s.tenant AND d.name = s.name AND d.kept_out IS NOT NULL;
     END IF;
+    INSERT INTO rota.deleted_schedules (schedule_id, tenant, name, deleted_by, kept_out)
+    VALUES (s.id, s.tenant, s.name, rota.who(), keeper);
+    -- Longer than any ledger is kept.
+    DELETE FROM rota.deleted_schedules d WHERE d.deleted_at < rota.now() - interval '400 days' AND d.kept_out IS NULL;
 END $$;
 
 -- Trigger: all that follows from a written schedule, in this order: its state, the audit, and a call to whoever ticks.

@@ -167,13 +167,14 @@ BEGIN
     FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
     CROSS JOIN LATERAL jsonb_populate_record(NULL::rota.schedules, declared[w.place]) r
     WHERE NOT EXISTS (SELECT FROM rota.schedules s WHERE s.tenant = w.tenant AND s.name = w.name)
-      AND NOT (at_start AND is_old AND EXISTS (SELECT FROM rota.dropped_schedules d
-          WHERE d.tenant = w.tenant AND d.name = w.name))
+      AND NOT (at_start AND is_old AND EXISTS (SELECT FROM rota.deleted_schedules d
+          WHERE d.tenant = w.tenant AND d.name = w.name AND d.kept_out IS NOT NULL))
     ORDER BY w.tenant COLLATE "C", w.name COLLATE "C"
     ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS made = ROW_COUNT;
-    DELETE FROM rota.dropped_schedules d USING unnest(put_schedules.tenants, names) AS w (tenant, name)
-    WHERE made > 0 AND d.tenant = w.tenant AND d.name = w.name AND d.origin = 'code' AND NOT is_old;
+    UPDATE rota.deleted_schedules d SET kept_out = NULL
+    FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
+    WHERE made > 0 AND d.tenant = w.tenant AND d.name = w.name AND d.kept_out = 'code' AND NOT is_old;
     SELECT s.name, s.job INTO taken FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
     JOIN rota.schedules s ON s.tenant = w.tenant AND s.name = w.name
     WHERE s.origin = 'definition' AND NOT is_old LIMIT 1;

@@ -1,7 +1,7 @@
 -- What code declares. `register_jobs` writes what is new or changed, leaves what a person has edited, and marks what
 -- no code declares any more; the newest build of an application speaks for it (`may_speak`). `job_applications` says
--- who declares what, `dropped_schedules` what people deleted, `init_runs` which starts have had their run
--- (`run_inits`). Why: docs/decisions/0011-definition-sync.md.
+-- who declares what, `init_runs` which starts have had their run (`run_inits`).
+-- Why: docs/decisions/0011-definition-sync.md.
 
 -- A job is deleted from code when the last application that declared it no longer does.
 CREATE TABLE rota.job_applications (
@@ -23,17 +23,6 @@ CREATE TABLE rota.init_runs (
     PRIMARY KEY (schedule_id, marker)
 );
 CREATE INDEX init_runs_run ON rota.init_runs (run_id);
-
--- Declared schedules that somebody deleted: one of a decorator stays deleted, one of app.schedule is not brought back
--- by older code than the newest.
-CREATE TABLE rota.dropped_schedules (
-    tenant     text COLLATE "C" NOT NULL,
-    name       text COLLATE "C" NOT NULL,
-    dropped_at timestamptz NOT NULL DEFAULT rota.now(),
-    dropped_by text NOT NULL,
-    origin     text COLLATE "C" NOT NULL DEFAULT 'definition',
-    PRIMARY KEY (tenant, name)
-);
 
 -- A document whose fields are read, whatever somebody wrote there by hand: what is no object has none.
 -- Called by: kept_fields, reset_schedule, schedule_overrides, sql/jobs/refresh.sql, still_edited, watch_table, watches.
@@ -315,8 +304,9 @@ END $$;
 CREATE FUNCTION rota.sync_schedules(definitions jsonb, of_jobs text[], forced text[], of_application text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
-    DELETE FROM rota.dropped_schedules d
-    WHERE d.tenant = '' AND d.name IN (SELECT w.name FROM rota.read_schedules(definitions, forced) w);
+    UPDATE rota.deleted_schedules d SET kept_out = NULL
+    WHERE d.tenant = '' AND d.kept_out IS NOT NULL
+      AND d.name IN (SELECT w.name FROM rota.read_schedules(definitions, forced) w);
     -- No longer declared: an untouched one goes, one that somebody touched is theirs.
     DELETE FROM rota.schedules s
     WHERE s.origin = 'definition' AND s.job = ANY (of_jobs) AND s.edited = '{}'
@@ -357,8 +347,8 @@ BEGIN
         r.run_metadata, r.is_enabled, r.delete_when_finished
     FROM rota.read_schedules(definitions, of_jobs) w
     CROSS JOIN LATERAL jsonb_populate_record(NULL::rota.schedules, w.code) r
-    WHERE NOT EXISTS (SELECT FROM rota.dropped_schedules d
-        WHERE d.tenant = '' AND d.name = w.name AND d.origin = 'definition')
+    WHERE NOT EXISTS (SELECT FROM rota.deleted_schedules d
+        WHERE d.tenant = '' AND d.name = w.name AND d.kept_out = 'definition')
     ORDER BY w.name COLLATE "C"
     ON CONFLICT (tenant, name) DO NOTHING;
 END $$;

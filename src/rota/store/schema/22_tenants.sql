@@ -594,7 +594,7 @@ BEGIN
         SELECT array_agg(r.id) INTO ids FROM (
             SELECT e.id FROM rota.ended_runs e WHERE e.tenant = of_tenant AND e.tenant <> '' ORDER BY e.id
             LIMIT max_rows) r;
-        DELETE FROM rota.handled_runs h WHERE h.run_id = ANY (ids);
+        DELETE FROM rota.handled h WHERE h.kind = 'run' AND h.id = ANY (ids::text[]);
         RETURN rota.prune_tenant(of_tenant, '{succeeded,failed,cancelled}', 'infinity', max_rows);
     WHEN 'keys' THEN
         DELETE FROM rota.key_releases r WHERE r.ctid = ANY (ARRAY(SELECT o.ctid FROM rota.key_releases o
@@ -651,8 +651,6 @@ BEGIN
     WHEN 'deleted_schedules' THEN
         DELETE FROM rota.deleted_schedules d WHERE d.ctid = ANY (ARRAY(SELECT o.ctid FROM rota.deleted_schedules o
             WHERE o.tenant = of_tenant LIMIT max_rows));
-    WHEN 'dropped_schedules' THEN
-        DELETE FROM rota.dropped_schedules d WHERE d.tenant = of_tenant;
     WHEN 'tenant_days' THEN
         DELETE FROM rota.tenant_days y WHERE y.tenant = of_tenant;
     WHEN 'tenant_changes' THEN

@@ -513,14 +513,15 @@ END $$;
 
 -- Calls the admission of workers that rest; others look by themselves.
 -- Called by: enqueue_batch, enqueue_many, enqueue_run, hold_runs_of, rename_job, retry_run, wake_for, write_ticks.
-CREATE FUNCTION rota.wake_admission() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.wake_admission() RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM rota.call_workers('limits');
     ELSE
-        -- One does it for all; a second one is there should the first not answer.
+        -- One does it for all; a second one is there should the first not answer. In the order of the index.
         PERFORM rota.notify(coalesce(w.channel, (SELECT s.channel FROM rota.settings s)), 'limits')
         FROM (SELECT v.channel FROM rota.workers v WHERE v.is_waiting AND v.lease_expires_at > clock_timestamp()
-            ORDER BY v.id LIMIT 2) w;
+            ORDER BY v.job_set, v.is_looking DESC, v.id LIMIT 2) w;
     END IF;
 END $$;

@@ -1,6 +1,6 @@
 -- `error_groups`: failures that are one and the same error, by type, place and pattern. Whoever ends an attempt
--- appends to `error_changes`; `fold_errors` counts behind. `handled_errors` and `handled_runs` are what somebody has
--- seen to. Views: `errors`, `dead_letters`.
+-- appends to `error_changes`; `fold_errors` counts behind. `handled` is what somebody has seen
+-- to. Views: `errors`, `dead_letters`.
 
 -- One row for each group of failures: what it looks like, where it comes from, how often it happened, and when first
 -- and last.
@@ -189,7 +189,7 @@ DECLARE
     removed integer;
 BEGIN
     DELETE FROM rota.error_counts c WHERE c.error_group = ANY (ids);
-    DELETE FROM rota.handled_errors h WHERE h.error_group = ANY (ids);
+    DELETE FROM rota.handled h WHERE h.kind = 'error' AND h.id = ANY (ids);
     DELETE FROM rota.error_groups g WHERE g.id = ANY (ids);
     GET DIAGNOSTICS removed = ROW_COUNT;
     RETURN removed;
@@ -205,22 +205,25 @@ BEGIN
     RETURN QUERY SELECT o.job, o.last_error FROM rota.open_runs o WHERE o.is_future ORDER BY o.run_at LIMIT most;
 END $$;
 
--- Groups that somebody has seen to, until they happen again.
-CREATE TABLE rota.handled_errors (
-    error_group text COLLATE "C" PRIMARY KEY,
-    handled_at  timestamptz NOT NULL,
-    handled_by  text NOT NULL,
-    reason      text
-);
-
--- Failed runs that somebody has seen to.
-CREATE TABLE rota.handled_runs (
-    run_id     bigint PRIMARY KEY,
+-- What somebody has seen to: error groups until they happen again, and failed runs.
+CREATE TABLE rota.handled (
+    kind       text COLLATE "C" NOT NULL CHECK (kind IN ('error', 'run')),
+    id         text COLLATE "C" NOT NULL,  -- of the group, or of the run
     handled_at timestamptz NOT NULL,
     handled_by text NOT NULL,
-    reason     text
+    reason     text,
+    PRIMARY KEY (kind, id)
 );
-CREATE INDEX handled_runs_at ON rota.handled_runs (handled_at);
+CREATE INDEX handled_runs_at ON rota.handled (handled_at) WHERE kind = 'run';
+
+-- Notes who has seen to something; what was noted before is replaced.
+-- Called by: handle_error, handle_run.
+CREATE FUNCTION rota.note_handled(of_kind text, of_id text, who text, why text) RETURNS void
+LANGUAGE sql VOLATILE SET jit = off AS $$
+    INSERT INTO rota.handled (kind, id, handled_at, handled_by, reason) VALUES (of_kind, of_id, rota.now(), who, why)
+    ON CONFLICT (kind, id) DO UPDATE SET handled_at = excluded.handled_at, handled_by = excluded.handled_by,
+        reason = excluded.reason
+$$;
 
 -- Marks an error group as handled, until it happens again.
 -- Called by: sql/errors/handle.sql, users.
@@ -239,10 +242,7 @@ BEGIN
         RAISE EXCEPTION 'error group % has not happened since % handled it', seen.id, seen.handled_by
             USING ERRCODE = 'RO005', HINT = 'To change the note, reopen it first.';
     END IF;
-    INSERT INTO rota.handled_errors AS h (error_group, handled_at, handled_by, reason)
-    VALUES (seen.id, rota.now(), who, handle_error.reason)
-    ON CONFLICT (error_group) DO UPDATE SET handled_at = excluded.handled_at, handled_by = excluded.handled_by,
-        reason = excluded.reason;
+    PERFORM rota.note_handled('error', seen.id, who, handle_error.reason);
     PERFORM rota.write_audit(who, 'error.handled', 'error', seen.id, jsonb_build_object('standing', seen.standing),
         jsonb_build_object('standing', 'handled', 'error_type', seen.error_type, 'failures', seen.failures),
         handle_error.reason);
@@ -265,29 +265,24 @@ BEGIN
             USING ERRCODE = 'RO005', HINT = 'Only a run that failed permanently can be handled.';
     END IF;
     SELECT e.tenant, h.handled_by INTO old
-    FROM rota.ended_runs e LEFT JOIN LATERAL rota.handled(e.id, e.error_group, e.finished_at) h ON true
+    FROM rota.ended_runs e LEFT JOIN LATERAL rota.handling_of(e.id, e.error_group, e.finished_at) h ON true
     WHERE e.id = handle_run.run_id AND e.keep_class = place.keep_class AND e.finished_at = place.finished_at;
     IF old.handled_by IS NOT NULL THEN
         RAISE EXCEPTION 'run % was already handled by %', handle_run.run_id, old.handled_by USING ERRCODE = 'RO005';
     END IF;
-    INSERT INTO rota.handled_runs AS h (run_id, handled_at, handled_by, reason)
-    VALUES (handle_run.run_id, rota.now(), who, handle_run.reason)
-    ON CONFLICT (run_id) DO UPDATE SET handled_at = excluded.handled_at, handled_by = excluded.handled_by,
-        reason = excluded.reason;
+    PERFORM rota.note_handled('run', handle_run.run_id::text, who, handle_run.reason);
     PERFORM rota.write_audit(who, 'run.handled', 'run', handle_run.run_id::text, NULL, NULL, handle_run.reason,
         old.tenant);
 END $$;
 
 -- Who has seen to a failed run: the run itself is handled, or its group up to then.
 -- Called by: dead_letters, handle_run, sql/runs/fitting.sql, sql/runs/handled.sql.
-CREATE FUNCTION rota.handled(run_id bigint, error_group text, finished_at timestamptz)
+CREATE FUNCTION rota.handling_of(run_id bigint, error_group text, finished_at timestamptz)
 RETURNS TABLE (handled_at timestamptz, handled_by text, reason text) LANGUAGE sql STABLE AS $$
-    SELECT h.handled_at, h.handled_by, h.reason FROM (
-        SELECT r.handled_at, r.handled_by, r.reason FROM rota.handled_runs r WHERE r.run_id = handled.run_id
-        UNION ALL
-        SELECT g.handled_at, g.handled_by, g.reason FROM rota.handled_errors g
-        WHERE g.error_group = handled.error_group) h
-    WHERE h.handled_at >= handled.finished_at ORDER BY h.handled_at LIMIT 1
+    SELECT h.handled_at, h.handled_by, h.reason FROM rota.handled h
+    WHERE (h.kind = 'run' AND h.id = handling_of.run_id::text OR h.kind = 'error' AND h.id = handling_of.error_group)
+      AND h.handled_at >= handling_of.finished_at
+    ORDER BY h.handled_at LIMIT 1
 $$;
 
 -- An error group that was marked as handled needs attention again.
@@ -296,16 +291,16 @@ CREATE FUNCTION rota.reopen_error(error_group text, reason text DEFAULT NULL, ac
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    old rota.handled_errors;
+    old rota.handled;
 BEGIN
     IF NOT EXISTS (SELECT FROM rota.error_groups g WHERE g.id = reopen_error.error_group) THEN
         RAISE EXCEPTION 'there is no error group %', reopen_error.error_group USING ERRCODE = 'RO012';
     END IF;
-    DELETE FROM rota.handled_errors h WHERE h.error_group = reopen_error.error_group RETURNING h.* INTO old;
-    IF old.error_group IS NULL THEN
+    DELETE FROM rota.handled h WHERE h.kind = 'error' AND h.id = reopen_error.error_group RETURNING h.* INTO old;
+    IF old.id IS NULL THEN
         RAISE EXCEPTION 'error group % is not handled', reopen_error.error_group USING ERRCODE = 'RO005';
     END IF;
-    PERFORM rota.write_audit(reopen_error.actor, 'error.reopened', 'error', old.error_group,
+    PERFORM rota.write_audit(reopen_error.actor, 'error.reopened', 'error', old.id,
         jsonb_build_object('handled_by', old.handled_by, 'handled_at', old.handled_at, 'reason', old.reason), NULL,
         reopen_error.reason);
 END $$;
@@ -317,20 +312,20 @@ LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     place record := rota.find_run(reopen_run.run_id);
-    old   rota.handled_runs;
+    old   rota.handled;
 BEGIN
     IF place.state IS NULL THEN
         RAISE EXCEPTION 'there is no run %', reopen_run.run_id USING ERRCODE = 'RO004';
     END IF;
-    DELETE FROM rota.handled_runs h WHERE h.run_id = reopen_run.run_id RETURNING h.* INTO old;
-    IF old.run_id IS NULL THEN
+    DELETE FROM rota.handled h WHERE h.kind = 'run' AND h.id = reopen_run.run_id::text RETURNING h.* INTO old;
+    IF old.id IS NULL THEN
         RAISE EXCEPTION 'run % is not handled', reopen_run.run_id
             USING ERRCODE = 'RO005', HINT = 'If its error group is handled, reopen the group.';
     END IF;
-    PERFORM rota.write_audit(reopen_run.actor, 'run.reopened', 'run', old.run_id::text,
+    PERFORM rota.write_audit(reopen_run.actor, 'run.reopened', 'run', old.id,
         jsonb_build_object('handled_by', old.handled_by, 'handled_at', old.handled_at, 'reason', old.reason), NULL,
         reopen_run.reason, coalesce((SELECT e.tenant FROM rota.ended_runs e
-            WHERE e.id = old.run_id AND e.finished_at = place.finished_at), ''));
+            WHERE e.id = reopen_run.run_id AND e.finished_at = place.finished_at), ''));
 END $$;
 
 CREATE VIEW rota.errors AS
@@ -342,8 +337,8 @@ SELECT g.id, g.error_type, g.error, g.file, g.line, g.function, g.is_system, g.f
             WHEN g.first_seen_at > n.now - interval '1 day' THEN 'new'
             ELSE 'known' END AS standing,
        g.returned_at, g.quiet_since, h.handled_at, h.handled_by, h.reason AS handled_reason
-FROM rota.error_groups g CROSS JOIN (SELECT rota.now() AS now OFFSET 0) n LEFT JOIN rota.handled_errors h
-    ON h.error_group = g.id;
+FROM rota.error_groups g CROSS JOIN (SELECT rota.now() AS now OFFSET 0) n LEFT JOIN rota.handled h
+    ON h.kind = 'error' AND h.id = g.id;
 COMMENT ON VIEW rota.errors
     IS 'Failures grouped by type, place and message: how often, since when, and who handled them.';
 
@@ -353,6 +348,6 @@ SELECT e.id, e.job, e.queue, e.tenant, e.priority,
        coalesce(e.payload, rota.large_payload(e.id)) AS payload, e.attempts_used, e.max_attempts, e.error_type, e.error,
        e.end_reason, coalesce(e.tags, '{}') AS tags, e.schedule, e.created_at, e.finished_at, e.error_group,
        h.handled_at, h.handled_by, h.reason AS handled_reason
-FROM rota.ended_runs e LEFT JOIN LATERAL rota.handled(e.id, e.error_group, e.finished_at) h ON true
+FROM rota.ended_runs e LEFT JOIN LATERAL rota.handling_of(e.id, e.error_group, e.finished_at) h ON true
 WHERE e.state = 'failed';
 COMMENT ON VIEW rota.dead_letters IS 'Runs that failed permanently, until they are retried or removed by retention.';

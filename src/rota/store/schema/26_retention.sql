@@ -230,9 +230,9 @@ BEGIN
         RETURN rota.forget_errors(ARRAY(SELECT g.id FROM rota.error_groups g WHERE g.last_seen_at < before_at
                                         ORDER BY g.last_seen_at LIMIT max_rows FOR UPDATE SKIP LOCKED));
     WHEN 'handled_runs' THEN
-        DELETE FROM rota.handled_runs h WHERE h.ctid = ANY (ARRAY(
-            SELECT o.ctid FROM rota.handled_runs o WHERE o.handled_at < before_at ORDER BY o.handled_at LIMIT max_rows
-            FOR UPDATE SKIP LOCKED));
+        DELETE FROM rota.handled h WHERE h.ctid = ANY (ARRAY(
+            SELECT o.ctid FROM rota.handled o WHERE o.kind = 'run' AND o.handled_at < before_at
+            ORDER BY o.handled_at LIMIT max_rows FOR UPDATE SKIP LOCKED));
     WHEN 'bulk_actions' THEN
         -- One that runs or is paused stays, however old.
         DELETE FROM rota.bulk_actions b WHERE b.id = ANY (ARRAY(

@@ -19,7 +19,7 @@ PARTS = (
     "schedules", "open_runs", "ended_runs", "keys", "events", "event_keys", "limits",
     "limit_slots", "limit_releases", "hook_refusals", "ledger",
     "backfill_times", "backfills", "schedule_days", "init_runs", "deleted_schedules",
-    "dropped_schedules", "tenant_days", "tenant_changes", "tenant_depths", "bulk_actions",
+    "tenant_days", "tenant_changes", "tenant_depths", "bulk_actions",
 )  # fmt: skip
 _BATCH = 1000
 _CANCEL_SECONDS = 60.0

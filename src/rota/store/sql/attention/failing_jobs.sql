@@ -8,8 +8,8 @@ WITH lately AS (
 ), handled AS (
     -- Counted by ten minutes. What happened again since is not handled any more.
     SELECT c.job, sum(c.failures) AS failures
-    FROM rota.handled_errors h JOIN rota.error_groups g ON g.id = h.error_group JOIN rota.error_counts c ON c.error_group = h.error_group
-    WHERE h.handled_at > rota.now() - interval '70 minutes' AND c.at > rota.now() - interval '70 minutes'
+    FROM rota.handled h JOIN rota.error_groups g ON g.id = h.id JOIN rota.error_counts c ON c.error_group = h.id
+    WHERE h.kind = 'error' AND h.handled_at > rota.now() - interval '70 minutes' AND c.at > rota.now() - interval '70 minutes'
       AND (h.handled_at >= g.last_seen_at
            OR (c.at <= h.handled_at AND h.handled_at < date_bin('10 minutes', g.last_seen_at, '2001-01-01 00:00Z')))
     GROUP BY c.job

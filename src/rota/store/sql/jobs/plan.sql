@@ -36,8 +36,8 @@ WITH wanted AS MATERIALIZED (
     SELECT 'job', g, g, NULL, 'gone', NULL, NULL, NULL, NULL FROM rota.gone_jobs(%(application)s::text, %(names)s::text[], true) g
     WHERE g NOT IN (SELECT r.old_name FROM renamed r)
     UNION ALL
-    SELECT 'schedule', w.name, w.job, NULL, CASE WHEN d.name IS NULL THEN 'new' ELSE 'deleted' END, NULL, NULL, d.dropped_by, d.dropped_at
-    FROM schedules w LEFT JOIN rota.dropped_schedules d ON d.tenant = '' AND d.name = w.name AND d.origin = 'definition'
+    SELECT 'schedule', w.name, w.job, NULL, CASE WHEN d.name IS NULL THEN 'new' ELSE 'deleted' END, NULL, NULL, d.deleted_by, d.deleted_at
+    FROM schedules w LEFT JOIN rota.deleted_schedules d ON d.tenant = '' AND d.name = w.name AND d.kept_out = 'definition'
     WHERE NOT EXISTS (SELECT FROM rota.schedules s WHERE s.tenant = '' AND s.name = w.name)
       -- Those that are named like their job get its new name with it.
       AND NOT EXISTS (SELECT FROM renamed r JOIN rota.schedules s ON s.job = r.old_name AND s.tenant = ''

@@ -10,5 +10,5 @@ SELECT CASE %(table)s::text
     WHEN 'init_runs' THEN (SELECT count(*) FROM rota.init_runs i WHERE rota.is_old_init(i, %(before_at)s::timestamptz))
     WHEN 'error_counts' THEN (SELECT count(*) FROM rota.error_counts WHERE at < %(before_at)s::timestamptz)
     WHEN 'error_groups' THEN (SELECT count(*) FROM rota.error_groups WHERE last_seen_at < %(before_at)s::timestamptz)
-    WHEN 'handled_runs' THEN (SELECT count(*) FROM rota.handled_runs WHERE handled_at < %(before_at)s::timestamptz)
+    WHEN 'handled_runs' THEN (SELECT count(*) FROM rota.handled WHERE kind = 'run' AND handled_at < %(before_at)s::timestamptz)
     WHEN 'bulk_actions' THEN (SELECT count(*) FROM rota.bulk_actions WHERE finished_at < %(before_at)s::timestamptz) END AS rows

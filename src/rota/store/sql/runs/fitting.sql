@@ -26,6 +26,6 @@ WHERE id > %(low)s::bigint AND id <= %(high)s::bigint
   AND (%(payload_fields)s::jsonb IS NULL OR NOT EXISTS (
       SELECT FROM jsonb_each_text(%(payload_fields)s::jsonb) f
       WHERE coalesce(payload ->> f.key, payload #>> string_to_array(f.key, '.')) IS DISTINCT FROM f.value))
-  AND (%(is_handled)s::boolean IS NULL OR EXISTS (SELECT FROM rota.handled(id, error_group, finished_at)) = %(is_handled)s::boolean)
+  AND (%(is_handled)s::boolean IS NULL OR EXISTS (SELECT FROM rota.handling_of(id, error_group, finished_at)) = %(is_handled)s::boolean)
   -- For whoever began then: what has ended since is another matter.
   AND (%(begun_at)s::timestamptz IS NULL OR finished_at IS NULL OR finished_at <= %(begun_at)s::timestamptz)
