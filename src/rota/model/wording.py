@@ -180,13 +180,6 @@ WORDS: tuple[Words, ...] = (
     ),
     Words("Correct the value, or omit the column to use its default.", "", "", "", ""),
     Words(
-        "must be seconds or a timedelta",
-        "must be seconds or a timedelta",
-        "must be a number of seconds",
-        "must be a duration",
-        "must be a duration",
-    ),
-    Words(
         "cron, interval_seconds, run_at and init",
         "cron, every, at and init",
         "cron, interval_seconds, run_at and init",

@@ -24,7 +24,7 @@ CALL = re.compile(r"=>|\brota\.[a-z_]+|\bapp\.[a-z]+|[a-z]_seconds\b|\bNULL\b|\b
         (("runs", "enqueue", "none"), "`rota jobs list` lists them"),
         (("schedules", "trigger", "none"), "`rota schedules list`"),
         (("queues", "set", "default", "--max-waiting", "-1"), "`none` removes the cap"),
-        (("jobs", "update", "work", "--timeout", "0"), "--timeout must be a duration, from 0.001"),
+        (("jobs", "update", "work", "--timeout", "0"), "--timeout must be a duration from 0.001"),
         (("jobs", "update", "work", "--priority", "30"), "--priority must be a whole number"),
         (("runs", "enqueue", "work", "--on-conflict", "raise"),
          "Pass a key, or declare one for the job"),

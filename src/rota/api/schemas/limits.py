@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from rota.api.schemas.values import Reason
+from rota.api.schemas.values import Reason, Seconds
 from rota.api.schemas.views import Body, ChangeBody, examples, list_of, page, view
 from rota.model.limit import (
     MOST,
@@ -135,7 +135,7 @@ class SetLimit(ChangeBody):
     cap: int | None = Field(
         None, ge=0, le=MOST, description="Maximum number of runs. 0: nothing starts."
     )
-    period_seconds: float | None = Field(
+    period_seconds: Seconds | None = Field(
         None, ge=0.01, le=31_536_000, description="Rate limits: period in seconds."
     )
     burst: int | None = Field(None, ge=1, le=MOST, description="Rate limits: maximum burst.")
