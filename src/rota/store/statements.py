@@ -48,8 +48,14 @@ def convert(sql: str, style: Style) -> tuple[str, tuple[str, ...]]:
     return _PARAMETER.sub(replace, sql), tuple(names)
 
 
+_CALL = re.compile(r"(\w+)\(([\w, ]*)\)")
+
+
 @cache
 def _read(name: str) -> str:
+    if called := _CALL.fullmatch(name):
+        arguments = ", ".join(f"{one} => %({one})s" for one in called[2].split(", ") if one)
+        return f"SELECT rota.{called[1]}({arguments}) AS answer"
     text = files("rota.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
     return _INCLUDED.sub(lambda found: _read(found[1]), text)
 
@@ -62,7 +68,7 @@ class Statements:
         self._rendered: dict[str, str] = {}
 
     def get(self, name: str) -> str:
-        """The statement of a file such as `runs/claim`."""
+        """The statement of a file such as `runs/claim`, or the call of a SQL function."""
         text = self._rendered.get(name)
         if text is None:
             text = self._rendered[name] = render(_read(name), self.schema)
