@@ -153,6 +153,16 @@ class TestFindingTheFile:
         monkeypatch.setattr(os, "geteuid", lambda: 0)
         assert Config.load(env={"SUDO_UID": str(path.stat().st_uid)}).file == path
 
+    @pytest.mark.skipif(os.geteuid() != 0, reason="gives a link to another user")
+    def test_a_link_of_somebody_else_is_not_followed(self, project: Path) -> None:
+        write(project / "own.toml", "schema = 'a'")
+        link = project / "rota.toml"
+        link.symlink_to("own.toml")
+        assert load().file == link
+        os.lchown(link, 4000, 4000)
+        with pytest.raises(ConfigError, match="belongs to user id 4000"):
+            load()
+
     @pytest.mark.parametrize("mode", [0o666, 0o646, 0o602])
     def test_a_file_that_others_may_change_is_not_read(self, project: Path, mode: int) -> None:
         path = write(project / "rota.toml", "schema = 'a'")

@@ -39,6 +39,17 @@ async def test_runs(app: rota.App, payload: dict[str, Any]) -> None:
     assert {one.id: one.payload for one in await app.runs.list()}[run.id] == payload
 
 
+async def test_what_else_a_run_says(app: rota.App, conn: psycopg.Connection[Any]) -> None:
+    run = await app.runs.enqueue("load", {"text": "a"}, metadata=LARGE)
+    conn.execute("UPDATE rota.open_runs SET last_error = %(text)s, message = %(text)s", LARGE)
+    for order in ("newest", "oldest"):
+        (found,) = (await app.runs.page(order=order)).runs  # type: ignore[arg-type]
+        assert found.metadata == OMITTED
+        assert found.last_error == found.message == "a" * LISTED_BYTES + "…"
+    whole = await app.runs.get(run.id)
+    assert (whole.metadata, whole.last_error) == (LARGE, LARGE["text"])
+
+
 async def test_results(app: rota.App, conn: psycopg.Connection[Any]) -> None:
     run = await app.runs.enqueue("load", {"text": "a"})
     await app.runs.cancel(run.id)
@@ -49,11 +60,11 @@ async def test_results(app: rota.App, conn: psycopg.Connection[Any]) -> None:
 
 
 async def test_events(app: rota.App) -> None:
-    started = await app.emit("told", LARGE)
+    started = await app.emit("told", LARGE, metadata=LARGE)
     for named in ({}, {"name": "told"}):
         for order in ("newest", "oldest"):
             (found,) = (await app.events.page(order=order, **named)).items  # type: ignore[arg-type]
-            assert found.payload == OMITTED
+            assert found.payload == found.metadata == OMITTED
     assert started.event_id is not None
     assert (await app.events.get(started.event_id)).payload == LARGE
 

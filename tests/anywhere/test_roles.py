@@ -221,6 +221,59 @@ def test_what_it_writes_into_tables_of_rota_drops_nothing(granted_url: str) -> N
         assert engine.one(things) == before
 
 
+def test_how_a_caller_writes_times_moves_no_partition(granted_url: str) -> None:
+    """A time that is written as its caller writes it may be read as another one: IST is the zone of
+    India there, and that of Israel here."""
+    bounds = (
+        "SELECT count(*), count(*) FILTER (WHERE pg_get_expr(relpartbound, oid) ~ $$TO .'[-0-9]+"
+        " 00:00:00.00'$$) FROM pg_class WHERE relispartition AND relkind = 'r' AND relname ~"
+        " '_2031[0-9]{4}$'"
+    )
+    with psycopg.connect(granted_url, autocommit=True) as conn:
+        conn.execute("SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Asia/Kolkata'")
+        conn.execute("SELECT rota.ensure_partitions('2031-03-02 00:00Z', '2031-03-05 00:00Z')")
+        conn.execute("SELECT rota.ensure_ledger(ARRAY['2031-05-06 00:00Z'::timestamptz])")
+        conn.execute("SET DateStyle = 'ISO'; SET TimeZone = 'UTC'")
+        made, right = conn.execute(bounds).fetchone() or (0, 0)
+        assert (made > 3, right) == (True, made)
+
+
+def test_how_a_session_writes_times_removes_no_younger_rows(
+    granted_url: str, roles: Server
+) -> None:
+    name = str(psycopg.conninfo.conninfo_to_dict(granted_url)["dbname"])
+    rules = {"rules": [{"table": "public.young", "column": "at", "older_than": "1 hour"}]}
+    with roles.open_admin(name) as admin:
+        admin.execute("CREATE TABLE public.young AS SELECT now() - interval '10 minutes' AS at")
+        admin.execute(f"ALTER TABLE public.young OWNER TO {WORKER}".encode())
+    with psycopg.connect(granted_url, autocommit=True) as conn:
+        conn.execute("SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Asia/Kolkata'")
+        conn.execute("SELECT rota.cleanup(%s)", [json.dumps(rules)])
+        assert conn.execute("SELECT count(*) FROM public.young").fetchone() == (1,)
+
+
+def test_a_forged_watch_takes_no_trigger_of_the_owner_away(
+    owned_url: str, granted_url: str
+) -> None:
+    """Workers write the list of watches, and the owner of a table unwatches it."""
+    with (
+        psycopg.connect(owned_url, autocommit=True) as owner,
+        psycopg.connect(granted_url, autocommit=True) as worker,
+    ):
+        owner.execute(
+            "CREATE SCHEMA books; CREATE TABLE books.accounts (n integer);"
+            "CREATE TRIGGER guard BEFORE UPDATE ON books.accounts FOR EACH ROW"
+            " EXECUTE FUNCTION suppress_redundant_updates_trigger()"
+        )
+        worker.execute(
+            "INSERT INTO rota.table_watches (id, table_name, event, operations, triggers,"
+            " created_by) VALUES (7, 'books.accounts', 'x', '{insert}', '{\"guard\": \"\"}', 'me')"
+        )
+        owner.execute("SELECT rota.unwatch_table('books.accounts')")
+        kept = "SELECT tgname FROM pg_trigger WHERE tgrelid = 'books.accounts'::regclass"
+        assert owner.execute(kept).fetchall() == [("guard",)]
+
+
 def test_an_index_of_words_is_within_its_partition(granted_url: str) -> None:
     with psycopg.connect(granted_url, autocommit=True) as conn:
         engine = Engine(conn)
@@ -317,7 +370,7 @@ async def test_a_cleanup_runs_no_code_of_another_role(owned_url: str, granted_ur
         assert owner.execute(calls).fetchone() == (False,)
 
 
-@pytest.mark.parametrize("where", ["trigger", "condition", "part", "follower"])
+@pytest.mark.parametrize("where", ["trigger", "condition", "policy", "rule", "part", "follower"])
 def test_code_that_a_table_comes_by_otherwise(
     owned_url: str, granted_url: str, roles: Server, where: str
 ) -> None:
@@ -335,6 +388,9 @@ def test_code_that_a_table_comes_by_otherwise(
             " EXECUTE FUNCTION hive.sting_row()",
             "condition": "CREATE TRIGGER t BEFORE DELETE ON public.mine FOR EACH ROW"
             " WHEN (hive.sting()) EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+            "policy": "ALTER TABLE public.mine ENABLE ROW LEVEL SECURITY;"
+            " CREATE POLICY p ON public.mine USING (hive.sting())",
+            "rule": "CREATE RULE r AS ON DELETE TO public.mine DO ALSO SELECT hive.sting()",
             "part": "CREATE TABLE public.mine_1 PARTITION OF public.mine DEFAULT;"
             f"ALTER TABLE public.mine_1 OWNER TO {OWNER}",
             "follower": "CREATE TABLE public.after_mine (at timestamptz REFERENCES public.mine"

@@ -38,7 +38,14 @@ async def test_unknown_paths_and_methods_are_problems_too(api: httpx.AsyncClient
 @pytest.mark.parametrize(
     "path", ["/api/v1/runs", "/api/v1/nothing", "/health", "/api/openapi.json"]
 )
-async def test_responses_are_not_guessed_at_or_kept(api: httpx.AsyncClient, path: str) -> None:
-    headers = (await api.get(path)).headers
-    assert headers["x-content-type-options"] == "nosniff"
-    assert headers["cache-control"] == "no-store"
+async def test_responses_are_not_guessed_at_or_kept(
+    api: httpx.AsyncClient, stranger: httpx.AsyncClient, path: str
+) -> None:
+    """Refusals neither."""
+    asked = [
+        await api.get(path), await stranger.get(path), await api.post(path, content=b"{"),
+        await api.get(f"{path}?x=%zz"), await api.post("/hooks/nobody", content=b"{}"),
+    ]  # fmt: skip
+    for answer in asked:
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"

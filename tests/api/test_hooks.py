@@ -135,6 +135,22 @@ async def test_what_is_not_signed_makes_no_other_delivery(
     assert (duplicate.outcome, duplicate.duplicate_of) == ("duplicate", event.id)
 
 
+@pytest.mark.parametrize("scheme", ["stripe", "slack"])
+async def test_no_header_names_what_the_body_names(
+    api: httpx.AsyncClient, shop: rota.App, scheme: str
+) -> None:
+    path, headers = request(scheme, BODIES[scheme])
+    unsigned = {"X-Event-Type": "account.deleted", "X-GitHub-Event": "push"}
+    answer = await api.post(path, content=BODIES[scheme], headers=headers | unsigned)
+    assert answer.status_code == 200
+    (event,) = await shop.events.list()
+    assert event.name == NAMES[scheme]
+    untold = b'{"id": "evt_2", "event_id": "Ev2"}'
+    path, headers = request(scheme, untold)
+    await api.post(path, content=untold, headers=headers | unsigned)
+    assert (await shop.events.list())[0].name == f"{scheme}.received"
+
+
 async def test_base64_and_a_prefix(api: httpx.AsyncClient) -> None:
     digest = hmac.new(SECRET.encode(), b"{}", hashlib.sha256).digest()
     for text in (base64.b64encode(digest).decode(), f"sha256={digest.hex()}"):

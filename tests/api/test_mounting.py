@@ -130,14 +130,21 @@ async def test_one_that_is_local_wants_no_token_but_its_own_name(shop: rota.App)
 
 
 @pytest.mark.parametrize(("client", "status"), [
+    (None, 403),
     (("203.0.113.9", 4000), 403), (("::ffff:203.0.113.9", 4000), 403), (("testclient", 4000), 403),
     (("127.0.0.7", 4000), 200), (("::1", 4000), 200), (("::ffff:127.0.0.1", 4000), 200),
 ])  # fmt: skip
 async def test_one_that_is_local_looks_at_the_peer(
-    shop: rota.App, client: tuple[str, int], status: int
+    shop: rota.App, client: tuple[str, int] | None, status: int
 ) -> None:
-    """The Host header says what the client likes, and a proxy's default is this machine's name."""
-    transport = httpx.ASGITransport(create_site(shop, is_local=True), client=client)
+    """The Host header says what the client likes, and a proxy's default is this machine's name. One
+    that passes on requests by a Unix socket has no address."""
+    site = create_site(shop, is_local=True)
+
+    async def served(scope: Any, receive: Any, send: Any) -> None:
+        await site({**scope, "client": client}, receive, send)
+
+    transport = httpx.ASGITransport(served)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as other:
         for path in ("/api/v1/jobs", "/queues", "/health"):
             assert (await other.get(path)).status_code == status

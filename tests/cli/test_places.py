@@ -4,11 +4,13 @@ what they need, and a process that has no database says so."""
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import rota
@@ -68,6 +70,27 @@ def test_a_hint_carries_what_the_command_was_told(
         assert migrated[0].startswith('database "')
         assert bare_cli.done("runs", "list", "--app", "shop.py", "--json").json == []
     assert not (here / ".rota").exists()
+
+
+def test_every_command_that_is_advised_carries_it(
+    bare_cli: Cli, here: Path, app_url: str, conn: psycopg.Connection[Any]
+) -> None:
+    (here / "shop.py").write_text(CODE.format(url=app_url))
+    place = ("--app", "shop.py")
+    bare_cli.done("jobs", "sync", *place)
+    run = bare_cli.done("runs", "enqueue", "send", *place, "--json").json["id"]
+    conn.execute("UPDATE rota.open_runs SET enqueued_at = enqueued_at - interval '1 hour'")
+    said = bare_cli.done("why", run, *place).out
+    said += bare_cli.done("runs", "show", run, *place).out
+    said += bare_cli.done("attention", *place).out
+    said += bare_cli("doctor", *place).out
+    told = (
+        bare_cli.done("workers", "list", *place).err + bare_cli.done("limits", "list", *place).err
+    )
+    assert "`rota --app shop.py worker`" in told
+    named = re.findall(r"rota (?:--app shop.py )?(?=[a-z])[a-z]+.*", said + told)
+    assert len(named) > 4, said
+    assert [it for it in named if not it.startswith("rota --app shop.py ")] == []
 
 
 def test_the_library_names_the_application_whose_code_has_the_url(server: Server) -> None:

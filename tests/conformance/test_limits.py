@@ -591,3 +591,17 @@ def test_an_end_that_is_rolled_back_gives_nothing_back(engine: Engine, other: En
     assert admit(engine) == 0
     engine.succeed(worker, claimed)
     assert admit(engine) == 1
+
+
+def test_nobody_looks_again_where_nothing_waits(engine: Engine) -> None:
+    """The next look is when somebody calls: every worker asks, and would ask all the time."""
+    limit(engine, cap=5)
+    admit(engine)
+    engine.rows("UPDATE rota.limits SET adopted_id = NULL, adopt_at = NULL, adopt_xid = NULL")
+    worker = engine.worker()
+    assert engine.rows("SELECT next_seconds FROM rota.admit_runs()") == [{"next_seconds": None}]
+    engine.enqueue()
+    (first,) = claim(engine, worker)
+    engine.succeed(worker, first)
+    admit(engine)
+    assert engine.rows("SELECT next_seconds FROM rota.admit_runs()") == [{"next_seconds": None}]

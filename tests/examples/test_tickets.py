@@ -22,7 +22,8 @@ def run_tests(*arguments: str, **environment: str) -> str:
     own = ("PYTEST_", "ROTA_TESTS_", "ROTA_DATABASE")
     kept = {name: it for name, it in os.environ.items() if not name.startswith(own)}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *arguments],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:django", "-q",
+         *arguments],
         cwd=PROJECT, env=kept | environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -55,3 +55,12 @@ def test_what_cannot_is_refused_with_what_can(text: str) -> None:
     with pytest.raises(InputError, match="cannot be read") as caught:
         watch_condition(text)
     assert "new.COLUMN" in str(caught.value.hint)
+
+
+def test_a_long_condition_is_read_once_and_quoted_in_part() -> None:
+    long = " and ".join(["new.a = 1"] * 100_000)
+    assert watch_condition(long) == long
+    for text in (f"{long} oh", "new.a = " + "9" * 5000, "new.a = '" + "x" * 1_000_000):
+        with pytest.raises(InputError, match="cannot be read") as caught:
+            watch_condition(text)
+        assert len(str(caught.value)) < 1000

@@ -58,6 +58,22 @@ async def test_it_hears_of_a_run_that_has_used_up_its_attempts(
     assert (await app.jobs.get("on_dead_letter.report")).max_attempts == (3 if is_async else 7)
 
 
+async def test_it_hears_of_a_refused_payload(make_app: Callable[..., rota.App], conn: Conn) -> None:
+    app = make_app()
+
+    @app.job
+    async def charge(order: int) -> None: ...
+
+    @app.on_dead_letter
+    async def report(ctx: rota.Context, letter: rota.DeadLetter) -> None: ...
+
+    async with app.worker():
+        found = conn.execute("""SELECT rota.enqueue('charge', '{"order": "none"}')""").fetchone()
+        assert found is not None
+        wanted = [("on_dead_letter.report", str(found[0]), "payload refused")]
+        await eventually(lambda: conn.execute(LETTERS).fetchall() == wanted)
+
+
 async def test_it_may_be_about_some_jobs(make_app: Callable[..., rota.App], conn: Conn) -> None:
     app = make_app()
 

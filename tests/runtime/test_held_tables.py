@@ -37,7 +37,7 @@ WAITS = {
     "workers": {"rescue"},
     "schedules": {"tick"},
     "schedule_state": {"tick"},
-    "locks": {"rescue", "new rescue", "tick", "admission", "limited end"},
+    "locks": {"rescue", "new rescue", "tick", "admission"},
     "limit_slots": {"admission"},
     "drain a worker": {"rescue"},
 }
@@ -74,8 +74,19 @@ STATEMENTS = {
     "trigger a schedule": "SELECT rota.trigger_schedule('rare')",
     "pause a schedule": "SELECT rota.pause_schedule('rare')",
     "edit a schedule": "UPDATE rota.schedules SET description = 'x' WHERE name = 'rare'",
+    "delete a schedule": "SELECT rota.delete_schedule('rare')",
+    "delete a job": "DELETE FROM rota.jobs WHERE name = 'deletable'",
+    "rename a job": "SELECT rota.rename_job('deletable', 'renamed')",
+    "remove a limit": "SELECT rota.remove_limit('few')",
+    "remove a tenant": "SELECT rota.remove_tenant('acme')",
+    "empty a queue's settings": "DELETE FROM rota.queues WHERE name = 'capped'",
     "drain a worker": "SELECT rota.drain_worker({stranger})",
 }
+# A hold of nothing tells nothing: these have rows in every round.
+FILLED = {
+    "audit", "error_groups", "events", "jobs", "keys", "limit_slots", "limits", "open_runs",
+    "queues", "schedule_state", "schedules", "settings", "tenants", "waits", "workers",
+}  # fmt: skip
 
 
 def test_every_table_is_held(engine: Engine) -> None:
@@ -136,6 +147,7 @@ class World:
             " VALUES ('rare', 'nothing', 86400)"
         )
         engine.rows("INSERT INTO rota.tenants (name) VALUES ('acme')")
+        engine.rows("INSERT INTO rota.jobs (name) VALUES ('deletable')")
         engine.rows("INSERT INTO rota.queues (name, max_waiting) VALUES ('capped', 100)")
         engine.rows(
             "INSERT INTO rota.limits (name, kind, cap, jobs)"
@@ -159,6 +171,8 @@ class World:
             self.under_limit = await self.limited.options(key="limited", tenant="acme").enqueue()
             for run in (self.under_way.id, self.bystander, self.under_limit.id):
                 await eventually(lambda run=run: self.state(run) == "running", timeout=30)  # type: ignore[misc]
+            engine.rows("SELECT rota.emit('thing', key => %s)", f"round {self.rounds}")
+            engine.rows("SELECT rota.await_runs('somebody', %s)", [self.under_way.id])
             self.waiting = self.elsewhere("gate")
             self.stranger = engine.worker("once")
             self.orphan, self.expiring = self.lost(self.stranger, "orphan"), self.expire("expiring")
@@ -300,6 +314,9 @@ async def _hold_each(world: World, holder: Connection, holds: list[tuple[str, st
         for statement, name in holds:
             async with world.round():
                 try:
+                    if name in FILLED:
+                        count = world.engine.one(f"SELECT count(*) FROM rota.{name}")
+                        assert count, f"rota.{name} is empty"
                     holder.execute(statement.format(**vars(world)).encode())
                     watched = Watched(world, WAITS.get(name, set()))
                     await watched.watch()

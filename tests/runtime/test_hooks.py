@@ -444,7 +444,7 @@ async def test_on_failure_hears_of_every_failed_attempt(app: rota.App) -> None:
     ]
 
 
-async def test_on_failure_hears_of_sql_jobs_and_refused_payloads(
+async def test_on_failure_hears_of_sql_jobs_and_not_of_refused_payloads(
     app: rota.App, conn: psycopg.Connection[Any]
 ) -> None:
     told = []
@@ -461,10 +461,18 @@ async def test_on_failure_hears_of_sql_jobs_and_refused_payloads(
         "INSERT INTO rota.jobs (name, kind, function_name, max_attempts)"
         " VALUES ('fails', 'sql', 'public.fails', 1)"
     )
+
+    @app.job
+    async def send(n: int) -> None: ...
+
     async with app.worker():
         run = (await app.runs.enqueue("fails", {})).id
         await eventually(lambda: _has_ended(conn, run))
         await eventually(lambda: bool(told))
+        found = conn.execute("SELECT rota.enqueue('send', '{\"n\": \"many\"}')").fetchone()
+        assert found is not None
+        await eventually(lambda: _has_ended(conn, found[0]))
+    # A refusal is about the worker: what becomes of the run is decided after it.
     assert told == [("fails", "RotaError", True)]
 
 

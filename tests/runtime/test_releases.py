@@ -168,6 +168,16 @@ async def test_what_nobody_takes_fails_after_its_time(release: MakeRelease, engi
     assert ended["last_error"].startswith("no live worker took the payload for 86400 s: payload ")
 
 
+async def test_for_how_long_is_configured(release: MakeRelease, engine: Engine) -> None:
+    old, new = release(first), release(with_required, {"worker.refused_payload_seconds": 60})
+    run = await old.ping.enqueue(n=1)
+    async with new.app.worker():
+        await until_held(engine, run.id)
+        Clock(new.app).advance(timedelta(seconds=70))
+        await eventually(lambda: engine.state(run.id) == "failed", 30)
+    assert "for 60 s" in engine.run(run.id)["last_error"]
+
+
 async def test_what_waits_for_a_worker_that_leaves_is_held(
     release: MakeRelease, engine: Engine
 ) -> None:

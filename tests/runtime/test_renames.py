@@ -120,6 +120,28 @@ async def test_a_roll_back_has_the_old_name_again(make_app: MakeApp, engine: Eng
     assert engine.one("SELECT count(*) FROM rota.jobs WHERE name = 'welcome'") == 0
 
 
+async def test_releases_go_back_and_forth(make_app: MakeApp, engine: Engine) -> None:
+    """A roll-back, the new release again, and one with a third name: each keeps what waits."""
+    fields: dict[str, Any] = {"schedules": [rota.every(3600, payload={"n": 1})]}
+    old, before = declare(make_app, "greet", **fields)
+    new, _ = declare(make_app, "welcome", aliases=["greet"], **fields)
+    third, _ = declare(make_app, "hello", aliases=["welcome", "greet"], **fields)
+    await run_due(old)
+    schedule = engine.one("SELECT id FROM rota.schedules WHERE name = 'greet'")
+    waiting = await before.options(delay=3600).enqueue(n=1)
+    for app, name in [
+        (new, "welcome"), (old, "greet"), (new, "welcome"), (third, "hello"), (new, "welcome"),
+        (third, "hello"), (old, "greet"), (third, "hello"), (old, "greet"), (new, "welcome"),
+    ]:  # fmt: skip
+        await run_due(app)
+        own = "SELECT array_agg(name) FROM rota.jobs WHERE NOT is_system"
+        assert engine.one(own) == [name]
+        assert engine.run(waiting.id)["job"] == name
+        found = "SELECT array_agg(id) FROM rota.schedules WHERE NOT is_system AND job = %s"
+        assert engine.one(found, name) == [schedule]
+    assert len(await new.runs.list(job="hello")) == 1
+
+
 async def test_an_operator_renames_what_no_code_has_any_more(
     make_app: MakeApp, engine: Engine
 ) -> None:
@@ -135,6 +157,58 @@ async def test_an_operator_renames_what_no_code_has_any_more(
     assert (entry["action"], entry["reason"]) == ("job.renamed", "forgotten")
     assert entry["before"] == {"name": "greet"}
     assert [it.id for it in await new.runs.list(job="greet")] == [waiting.id]
+
+
+@pytest.mark.parametrize("name", ["greet", "welcome"])
+async def test_the_history_is_found_under_both_names(
+    make_app: MakeApp, engine: Engine, name: str
+) -> None:
+    """Runs, lines, figures and errors from before the rename belong to the job."""
+    old, _ = declare_loud(make_app, "greet")
+    for n in (1, 0):
+        await old.runs.enqueue("greet", {"n": n})
+    await run_due(old)
+    new, _ = declare_loud(make_app, "welcome", aliases=["greet"])
+    await new.runs.enqueue("greet", {"n": 2})
+    await run_due(new)
+    await new.runs.enqueue("welcome", {"n": 3})
+    await run_due(new)
+    states = [it.state for it in await new.runs.list(job=name)]
+    assert sorted(states) == ["failed", *["succeeded"] * 3]
+    assert len((await new.logs.search(job=name)).lines) == 4  # with that of the error
+    assert len((await new.logs.search("there", job=name)).lines) == 3
+    assert (await new.logs.volume(job=name)).levels["info"] == 3
+    stats = await new.stats.get(job=name)
+    assert (stats.total.attempts, stats.states.succeeded, stats.states.failed) == (4, 3, 1)
+    assert [(it.job, it.activity.attempts) for it in stats.jobs] == [("welcome", 4)]
+    assert len(await new.errors.list(job=name)) == 1
+
+
+async def test_the_policy_of_retention_is_for_both_names(make_app: MakeApp, engine: Engine) -> None:
+    """What an operator keeps longer, or shorter, does not change its time with the name."""
+    old, before = declare(make_app, "greet", retention={"count": 2})
+    for n in range(3):
+        await before.enqueue(n=n)
+    await run_due(old)
+    new, after = declare(make_app, "welcome", aliases=["greet"], retention={"count": 2})
+    await run_due(new)
+    await after.enqueue(n=4)
+    await run_due(new)
+    await new.retention.run()
+    assert engine.one("SELECT count(*) FROM rota.runs WHERE job = 'greet'") == 2
+    assert engine.one("SELECT count(*) FROM rota.runs WHERE job = 'welcome'") == 1
+
+
+def declare_loud(make_app: MakeApp, name: str, **options: Any) -> tuple[rota.App, Any]:
+    app = make_app()
+
+    @app.job(name=name, max_attempts=1, **options)
+    async def loud(ctx: rota.Context, n: int) -> None:
+        if not n:
+            raise ValueError("no")
+        ctx.log.info("hello there")
+
+    return app, loud
 
 
 async def test_a_rename_that_live_workers_do_not_know_is_refused(make_app: MakeApp) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import rota
 from rota.testing import eventually_sync
@@ -68,6 +70,66 @@ def test_the_application_is_named_in_the_settings(manage: Manage) -> None:
     said = manage("test", SITE_ROTA_APP="orders.jobs:nothing")
     assert said.returncode == 1
     assert "needs the setting ROTA_APP" in said.stderr
+
+
+# As docs/guides/django.md tells it, with pytest-django.
+
+IMPORTS = """
+import pytest
+from orders.jobs import app
+from rota.testing.django import database_url, use_django_database
+"""
+TESTS = """
+import pytest
+from django.db import connection
+from orders.jobs import app, charge
+from orders.models import Order, place
+from rota.testing import assert_enqueued
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("again", [False, True])
+def test_in_the_same_transaction(again):
+    place(1)
+    assert_enqueued(app, charge, payload={"order_id": 1}, count=1, connection=connection)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_handlers_use_the_orm(rota_app, rota_worker):
+    place(3)
+    (ended,) = [it for it in rota_worker.run_all_sync() if it.payload == {"order_id": 3}]
+    assert ended.state == "succeeded"
+    assert Order.objects.get(id=3).is_paid
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_a_connection(rota_app, rota_clock):
+    charge.enqueue_sync(4)
+    assert_enqueued(app, charge, payload={"order_id": 4})
+"""
+
+
+@pytest.mark.parametrize("has_password", [True, False])
+def test_with_pytest_django(
+    tmp_path: Path, database_url: str, conn: psycopg.Connection[Any], has_password: bool
+) -> None:
+    guide = (_ROOT / "docs/guides/django.md").read_text()
+    (recipe,) = re.findall(r"```python\n# conftest.py\n(.*?)```", guide, re.DOTALL)
+    (tmp_path / "conftest.py").write_text(IMPORTS + recipe)
+    (tmp_path / "test_orders.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nrota_app = orders.jobs:app\n")
+    url, given = database_url, {}
+    if not has_password:  # as with a .pgpass file, or a server that trusts the socket
+        parts = conninfo_to_dict(database_url)
+        given = {"PGPASSWORD": str(parts.pop("password", None) or "")}
+        url = make_conninfo(**parts)
+    said = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--ds", "site_settings"],
+        cwd=tmp_path, env=environment(url, **given), capture_output=True, text=True, timeout=250,
+    )  # fmt: skip
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "4 passed" in said.stdout
+    assert _runs(conn) == 0
 
 
 # A worker.

@@ -155,11 +155,10 @@ def refuse_cross_site(request: Request) -> None:
 
 
 def _is_local(client: str | None) -> bool:
-    """A client without an address came by a Unix socket."""
-    if client is None:
-        return True
+    """A client without an address may be anybody: a proxy that passes on requests by a Unix socket
+    has none."""
     try:
-        address = ip_address(client)
+        address = ip_address(client or "")
     except ValueError:
         return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback

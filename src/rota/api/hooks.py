@@ -35,6 +35,7 @@ UNKNOWN = "(unknown)"
 _BODY_SECONDS = 30.0
 _ODD = re.compile(r"[^\w.:-]+")
 _KINDS = {"github": "x-github-event"}
+_SIGNED_NAMES = ("stripe", "slack")
 _DELIVERIES = {"github": "x-github-delivery"}
 # What is said to the sender; the reason itself is for the operator.
 _UNSIGNED = "the signature is missing, wrong or too old"
@@ -162,16 +163,19 @@ def said_of(said: Any, *path: str) -> str | None:
 
 
 def kind_of(hook: Webhook, headers: Mapping[str, str], said: Any) -> str:
-    """What the sender calls it, as part of a name."""
-    header = headers.get(_KINDS.get(hook.scheme, hook.type_header.lower()))
+    """What the sender calls it, as part of a name. Where the sender signs it, in the body, no
+    header has a say."""
     inner = said_of(said, "event", "type") if hook.scheme == "slack" else None
+    header = None
+    if hook.scheme not in _SIGNED_NAMES:
+        header = headers.get(_KINDS.get(hook.scheme, hook.type_header.lower()))
     word = inner or header or said_of(said, "type") or "received"
     return _ODD.sub("_", word)[:100]
 
 
 def delivery_of(hook: Webhook, headers: Mapping[str, str], said: Any) -> str | None:
     """The sender's number of this delivery."""
-    if hook.scheme in ("stripe", "slack"):
+    if hook.scheme in _SIGNED_NAMES:
         return said_of(said, "id" if hook.scheme == "stripe" else "event_id")
     return headers.get(_DELIVERIES.get(hook.scheme, hook.delivery_header.lower())) or None
 
@@ -180,7 +184,7 @@ def key_of(hook: Webhook, headers: Mapping[str, str], body: bytes, said: Any) ->
     """What makes a delivery the same one: only what the sender has signed. A captured request that
     is sent again with another id or type in its headers is a duplicate. Keys of a webhook hold for
     all of its types."""
-    if hook.scheme in ("stripe", "slack") and (delivery := delivery_of(hook, headers, said)):
+    if hook.scheme in _SIGNED_NAMES and (delivery := delivery_of(hook, headers, said)):
         return delivery
     return f"sha256:{hashlib.sha256(_signed_part(hook, headers) + body).hexdigest()}"
 

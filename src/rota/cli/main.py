@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import sys
 from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
 import typer
 
-from rota.cli.program import WITH_VALUE, command_of
+from rota.cli.program import command_of
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.output import remark
+from rota.cli.terminal.place import note_place
 from rota.cli.terminal.watch import spell_out
 from rota.cli.terminal.wording import typed
 
-# A command that a hint names, with the application that the library knows of.
-_COMMAND = re.compile(r"`rota (?:--app \S+ )?(?=[a-z])")
 DATABASE_HINT = "is the database running? `rota config list` shows where database_url comes from"
 
 
@@ -29,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     words = spell_out(sys.argv[1:] if arguments is None else arguments)
+    note_place(words)
     try:
         # Not standalone: typer would print its own kind of errors.
         code: Any = command_of(words)(args=words, prog_name="rota", standalone_mode=False)
@@ -45,7 +43,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as error:
         return error.exit_code
     except Exception as error:
-        return fail(error, _flags(words), _before(words))
+        return fail(error, _flags(words))
     return code if isinstance(code, int) else 0
 
 
@@ -64,19 +62,7 @@ def _flags(words: Sequence[str]) -> frozenset[str]:
     return frozenset(flag for one in command.params for flag in one.opts)
 
 
-def _before(words: Sequence[str]) -> str:
-    """What a command of a hint needs as well, because this one was given it: where the application
-    and its configuration are."""
-    found: dict[str, str] = {}
-    rest = iter(words)
-    for word in rest:
-        name, _, value = word.partition("=")
-        if name in WITH_VALUE:
-            found[name] = value or next(rest, "")
-    return "".join(f" {name} {shlex.quote(value)}" for name, value in found.items())
-
-
-def fail(error: Exception, flags: Collection[str] = (), before: str = "") -> int:
+def fail(error: Exception, flags: Collection[str] = ()) -> int:
     if os.environ.get("ROTA_DEBUG", "").lower() in ("1", "true", "yes", "on"):
         import traceback
 
@@ -87,7 +73,7 @@ def fail(error: Exception, flags: Collection[str] = (), before: str = "") -> int
     message, hint, code = _explain(error)
     remark(f"error: {typed(message.rstrip(), flags)}")
     if hint:
-        remark(f"hint: {_COMMAND.sub(f'`rota{before} ', typed(hint, flags))}")
+        remark(f"hint: {typed(hint, flags)}")
     return code
 
 

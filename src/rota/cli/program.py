@@ -16,6 +16,7 @@ import typer
 from rota import __version__
 from rota.cli.session import Session, session
 from rota.cli.terminal import times
+from rota.cli.terminal.place import WITH_VALUE
 
 
 class _Command(NamedTuple):
@@ -60,7 +61,6 @@ _NOUNS = {
     "config": "config",
 }
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-WITH_VALUE = ("--app", "--config")
 
 
 @cache

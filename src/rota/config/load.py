@@ -114,14 +114,15 @@ def _trusted(found: Path | None, env: Mapping[str, str]) -> Path | None:
     it names the application that is imported, and so runs code."""
     if found is None or not hasattr(os, "geteuid"):
         return found
-    info = found.stat()
+    info, link = found.stat(), found.lstat()
     owners = {0, os.geteuid()}
     if os.geteuid() == 0 and env.get("SUDO_UID", "").isdecimal():
         owners.add(int(env["SUDO_UID"]))
     hint = f"if you trust it, name it: --config {found}, or ROTA_CONFIG={found}"
-    if info.st_uid not in owners:
+    stranger = next((one.st_uid for one in (link, info) if one.st_uid not in owners), None)
+    if stranger is not None:
         raise ConfigError(
-            f"{found} belongs to user id {info.st_uid}, not to you or root, and is not read",
+            f"{found} belongs to user id {stranger}, not to you or root, and is not read",
             hint=hint,
         )
     is_open = info.st_mode & stat.S_IWOTH or (

@@ -34,7 +34,7 @@ from rota.store.statements import Statements
 
 WriteLog = Callable[[str, str, Mapping[str, Any]], None]
 
-_LIMIT = "SELECT set_config('statement_timeout', %s, %s)"
+_LIMIT = "SELECT pg_catalog.set_config('statement_timeout', %s, %s)"
 _CLOCK_RATE = 1001  # milliseconds of the server in a second of ours: its clock may be corrected
 _CANCEL_AGAIN = 0.2
 _QUIET_STATES = (None, "00000", "01000")

@@ -16,6 +16,9 @@ _TOKEN = re.compile(
     r"""|(?P<number>-?\d+(?:\.\d+)?)(?![\w.])|(?P<word>[A-Za-z_][\w$]*)"""
     r"""|(?P<op>->>|->|<>|!=|<=|>=|=|<|>|\(|\)|,|\.))"""
 )
+# More of them are beyond every number that is stored.
+_MOST_DIGITS = 300
+_MOST_QUOTED = 200
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 
@@ -44,11 +47,11 @@ class Reader:
         self._place = 0
 
     def _split(self) -> list[tuple[str, str]]:
-        found, place = [], 0
-        while self._text[place:].strip():
+        found, place, end = [], 0, len(self._text.rstrip())
+        while place < end:
             match = _TOKEN.match(self._text, place)
             if match is None:
-                raise self._refusal(self._text[place:].strip())
+                raise self._refusal(self._text[place : place + 200].strip())
             found.append((str(match.lastgroup), match[0].strip()))
             place = match.end()
         return found
@@ -77,7 +80,7 @@ class Reader:
         kind, text = self._next()
         if kind == "text":
             return text[1:-1].replace("''", "'")
-        if kind == "number":
+        if kind == "number" and len(text) <= _MOST_DIGITS:
             return float(text) if "." in text else int(text)
         if kind == "word" and text.lower() in ("true", "false"):
             return text.lower() == "true"
@@ -119,6 +122,7 @@ class Reader:
             raise self._refusal(text if kind else "its end")
 
     def _refusal(self, near: str) -> InputError:
+        cut = self._text if len(self._text) <= _MOST_QUOTED else f"{self._text[:_MOST_QUOTED]}…"
         return InputError(
-            f"the condition {self._text!r} cannot be read at {near[:60]!r}", hint=self.grammar
+            f"the condition {cut!r} cannot be read at {near[:60]!r}", hint=self.grammar
         )

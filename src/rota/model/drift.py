@@ -10,8 +10,11 @@ from typing import Any, Literal
 # changed it, it stays. gone: only the database has it. revived: it was deleted from the code and
 # is back. deleted: an operator deleted the schedule. taken: another schedule has the name. left:
 # its `app.schedule` was removed from the code; it stays until somebody deletes it, and `stored` is
-# what it does meanwhile: its state, or shadow, job_disabled or job_deleted.
-Change = Literal["new", "follows", "kept", "gone", "revived", "deleted", "taken", "left"]
+# what it does meanwhile: its state, or shadow, job_disabled or job_deleted. renamed: the next sync
+# or worker renames it; `stored` is the name that it has.
+Change = Literal[
+    "new", "follows", "kept", "gone", "revived", "deleted", "taken", "left", "renamed"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,3 +81,33 @@ def test_force_resets_the_schedules_of_app_schedule(cli: Cli, here: Path, conn: 
         "1 schedule written\n"
     )
     assert conn.execute(query).fetchone() == (60, {})
+
+
+def test_a_renamed_job(cli: Cli, here: Path, conn: Connection) -> None:
+    code = (
+        "import rota\napp = rota.App(name='shop')\n"
+        "@app.job({more}schedules=[rota.every(60), rota.every(90)])\ndef {name}() -> None: ...\n"
+    )
+    (here / "old.py").write_text(code.format(name="send_welcome", more=""))
+    (here / "new.py").write_text(code.format(name="greet", more="aliases=['send_welcome'], "))
+    cli.done("jobs", "sync", "--app", "old.py")
+    found = cli.done("jobs", "plan", "--app", "new.py", "--json").json
+    assert [(it["kind"], it["name"], it["change"], it["stored"]) for it in found] == [
+        ("job", "greet", "renamed", "send_welcome")
+    ]
+    assert "will be renamed from send_welcome" in cli.done("jobs", "plan", "--app", "new.py").out
+    assert cli.done("jobs", "sync", "--app", "new.py").out == "1 job written: greet\n"
+    assert "in sync" in cli.done("jobs", "plan", "--app", "new.py").err
+    names = conn.execute("SELECT name FROM rota.schedules WHERE NOT is_system ORDER BY 1")
+    assert names.fetchall() == [("greet",), ("greet-2",)]
+
+
+def test_an_operator_renames_a_job(cli: Cli, here: Path) -> None:
+    code = "import rota\napp = rota.App(name='shop')\n@app.job\ndef a() -> None: ...\n"
+    (here / "shop.py").write_text(code)
+    cli.done("jobs", "sync", "--app", "shop.py")
+    run = cli.done("runs", "enqueue", "a", "--json").json["id"]
+    said = cli.done("jobs", "rename", "a", "b", "--reason", "renamed in release 2").out
+    assert said == 'job "a" renamed to "b", 1 unfinished run moved\n'
+    found = cli.done("runs", "list", "--job", "a", "--json").json
+    assert [(it["id"], it["job"]) for it in found] == [(run, "b")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -19,6 +20,12 @@ from tests.engine import Engine
 from tests.runtime import bodies
 
 ONE_SLOT = {"worker.concurrency": 1}
+
+
+_BLOCKED = """
+SELECT count(*) FROM pg_stat_activity
+WHERE cardinality(pg_blocking_pids(pid)) > 0 AND query LIKE '%rota.claim_suspect%'
+"""
 
 
 async def suspect(job: Any, engine: Engine, max_attempts: int = 2, **payload: Any) -> rota.Run:
@@ -219,4 +226,29 @@ async def test_a_suspect_whose_tenant_is_resumed_does_not_wait_for_a_poll(
     async with app.worker():
         await eventually(lambda: engine.one("SELECT bool_or(is_waiting) FROM rota.workers") is True)
         engine.one("SELECT rota.resume_tenant('acme')")
+        assert await run.wait(30) == "done"
+
+
+async def test_a_suspect_does_not_wait_for_a_poll_after_its_workers_row_was_held(
+    make_app: MakeApp, engine: Engine, connect: Callable[..., psycopg.Connection[Any]]
+) -> None:
+    """Nobody calls when that transaction ends."""
+    app = make_app(**{"worker.poll_seconds": 60.0, "worker.lease_seconds": 60.0})
+
+    @app.job
+    async def work() -> str:
+        return "done"
+
+    holder = connect(autocommit=False)
+    run = await suspect(work, engine)
+    engine.conn.execute("UPDATE rota.open_runs SET tenant = 'acme'")
+    engine.one("SELECT rota.pause_tenant('acme')")
+    async with app.worker() as worker:
+        waiting = "SELECT is_waiting FROM rota.workers WHERE id = %s"
+        await eventually(lambda: engine.one(waiting, worker.id) is True)
+        holder.execute("SELECT FROM rota.workers WHERE id = %s FOR UPDATE", [worker.id])
+        engine.one("SELECT rota.resume_tenant('acme')")
+        await eventually(lambda: engine.one(_BLOCKED) > 0)
+        await eventually(lambda: engine.one(_BLOCKED) == 0)
+        holder.rollback()
         assert await run.wait(30) == "done"

@@ -9,6 +9,7 @@ import typer
 from rota.cli.session import administer
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import print_json, say, table
+from rota.cli.terminal.place import whole_command
 
 if TYPE_CHECKING:
     from rota.model.finding import Finding, Report
@@ -54,4 +55,4 @@ def _finding(one: Finding) -> None:
     if one.advice:
         say(f"    Do: {one.advice}")
     for command in one.commands:
-        say(f"        {command}")
+        say(f"        {whole_command(command)}")

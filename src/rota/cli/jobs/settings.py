@@ -211,6 +211,7 @@ WORDS = {
     "deleted": "deleted by an operator, stays deleted",
     "taken": "name taken by another schedule",
     "left": "removed from the code, {}: rota schedules delete",
+    "renamed": "will be renamed from {}",
 }
 # What a schedule does that the code has left.
 _LEFT = {
@@ -253,6 +254,8 @@ def _drift(one: Drift, now: datetime) -> tuple[object, ...]:
     status = WORDS[one.change]
     if one.change == "left":
         status = status.format(_LEFT.get(one.stored, one.stored))
+    elif one.change == "renamed":
+        status = status.format(one.stored)
     return (one.job, what, one.field or "", code, stored, status, by)
 
 

@@ -10,6 +10,7 @@ from rota.cli.session import administer
 from rota.cli.terminal import times
 from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.output import print_json, remark, say
+from rota.cli.terminal.place import whole_command
 from rota.cli.terminal.watch import watched
 
 if TYPE_CHECKING:
@@ -50,6 +51,6 @@ def _show(need: Need, now: datetime, is_absolute: bool) -> None:
     since = times.shown(need.since, now, is_absolute)
     say("")
     say(f"{need.sentence}{f' (since {since})' if since else ''}")
-    for line in (need.reason, need.command):
+    for line in (need.reason, whole_command(need.command or "")):
         if line:
             say(f"    {line}")

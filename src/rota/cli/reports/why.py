@@ -13,6 +13,7 @@ from rota.cli.terminal import times, values
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.names import subject_names
 from rota.cli.terminal.output import block, print_json, remark, say
+from rota.cli.terminal.place import whole_command
 from rota.cli.terminal.watch import watched
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def print_reasons(found: Why) -> None:
 
 def _lines(reason: Reason, now: datetime) -> list[str]:
     when = when_text(reason, now)
-    then = f"$ {reason.command}" if reason.command else ""
+    then = f"$ {whole_command(reason.command)}" if reason.command else ""
     return [f" {line}" for line in (when, reason.next_step, then) if line]
 
 

@@ -222,5 +222,5 @@ def print_ended(run: RunInfo, is_json: bool) -> int:
         return 0
     reason = ": ".join(part for part in (run.end_reason, run.last_error) if part)
     remark(f"error: run {run.id} {run.state}{': ' + reason if reason else ''}")
-    remark(f"hint: rota runs show {run.id}")
+    remark(f"hint: `rota runs show {run.id}`")
     return 1

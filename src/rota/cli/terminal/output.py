@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from rota.cli.terminal.place import advised
 from rota.model.printable import entry, in_json, lines, one_line
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def say(text: str) -> None:
 
 def remark(text: str) -> None:
     """What is worth knowing beside the answer."""
-    typer.echo(entry(text, _INDENT), err=True)
+    typer.echo(entry(advised(text), _INDENT), err=True)
 
 
 def print_json(value: object) -> None:

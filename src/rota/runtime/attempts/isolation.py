@@ -28,6 +28,8 @@ _STOP_SECONDS = 2.0
 _RESTING_SECONDS = 60.0
 # The end of the last one is on its way to the database: until it is there, no other is given out.
 _UNWRITTEN_SECONDS = 0.05
+# An open transaction holds this worker's row: nobody calls when it ends.
+_HELD_SECONDS = 1.0
 
 
 class Isolation(Loop):
@@ -61,9 +63,8 @@ class Isolation(Loop):
 
     async def run_once(self) -> float:
         async with self._turn:
-            if self._may_claim and self._current is None and await self._claim():
-                return _UNWRITTEN_SECONDS
-        return self.pause(self._poll, _RESTING_SECONDS)
+            soon = await self._claim() if self._may_claim and self._current is None else None
+        return self.pause(self._poll, _RESTING_SECONDS) if soon is None else soon
 
     async def stop(self) -> None:
         """Not in the middle of a claim, whose run nobody would start. What runs goes on."""
@@ -78,16 +79,16 @@ class Isolation(Loop):
     def _may_claim(self) -> bool:
         return self._feeder.is_claiming and not self._is_over
 
-    async def _claim(self) -> bool:
-        """Returns whether the database has not heard of the end of the last one."""
+    async def _claim(self) -> float | None:
+        """Returns when to ask again, where nobody will call for that."""
         has_processes = self._has_processes and self._runner.may_isolate
         inline = inline_jobs(self._runner.definitions, has_processes=has_processes)
         try:
             claims = await self._feed.claim_suspect(self._queues, inline)
         except LeaseLost:
-            return False  # the feeder hears of it too, and it decides
+            return None  # the feeder hears of it too, and it decides
         except errors.LockNotAvailable:
-            return False  # somebody holds this worker's row, as the lease says; others may take it
+            return _HELD_SECONDS  # as the lease says; others may take it meanwhile
         is_unwritten = False
         for claim in claims:
             if (claim.id, claim.attempt) in self._begun:
@@ -100,7 +101,7 @@ class Isolation(Loop):
             else:
                 back = claimed.hand_back(self._feed.worker, [(claim.id, claim.attempt)])
                 await self._feed.fetch(back)
-        return is_unwritten
+        return _UNWRITTEN_SECONDS if is_unwritten else None
 
     def _begin(self, claim: Claim, *, in_child: bool) -> None:
         self._log.warning(

@@ -58,12 +58,7 @@ class ProgressBoard(Loop):
         try:
             await self._write(latest)
         except BaseException:
-            with self._lock:
-                self._latest = {
-                    key: said
-                    for key, said in (latest | self._latest).items()
-                    if key not in self._held
-                }
+            self._say_again(latest)
             raise
         finally:
             with self._lock:
@@ -86,4 +81,15 @@ class ProgressBoard(Loop):
     async def _send(self, latest: Latest) -> None:
         reports = [ProgressReport(*key, *said) for key, said in latest.items()]
         query = report_progress(self.worker, reports)
-        await self._database.fetch(query, is_hurried=False)
+        held = set(await self._database.fetch(query, is_hurried=False))
+        if held:
+            self._say_again({key: said for key, said in latest.items() if key[0] in held})
+
+    def _say_again(self, unwritten: Latest) -> None:
+        """Unless the attempt has said something newer, or has its own transaction."""
+        with self._lock:
+            self._latest = {
+                key: said
+                for key, said in (unwritten | self._latest).items()
+                if key not in self._held
+            }

@@ -54,6 +54,7 @@ def start_search(question: LogQuestion) -> Plan[tuple[dict[str, Any], datetime]]
         "wanted": list(text.wanted),
         "unwanted": list(text.unwanted),
         "values": question.parameters["values"],
+        "job": question.job,
     }
     row = (yield Ask("logs/start", words))[0]
     if row["is_wordless"]:
@@ -61,7 +62,9 @@ def start_search(question: LogQuestion) -> Plan[tuple[dict[str, Any], datetime]]
             "every part of a search needs a letter or a digit",
             hint='search for words, "phrases" or field:value',
         )
-    found = {name: row[name] for name in ("hints", "strangers")} | {"query": row["query"] or None}
+    found = {name: row[name] for name in ("hints", "strangers", "jobs")} | {
+        "query": row["query"] or None
+    }
     jobs = yield from _of_queue(question.queue)
     return question.parameters | found | jobs, row["now"]
 
@@ -138,7 +141,8 @@ class _Walk:
     @property
     def _road(self) -> str:
         """The index that leaves out most of what does not match."""
-        if self.question.job is not None:
+        # That of a job has the lines of one name in order, and a renamed job has several.
+        if self.params["jobs"] and len(self.params["jobs"]) == 1:
             return "_of_job"
         levels = self.question.levels
         return "_bad" if levels and BAD.issuperset(levels) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rota.store.queries import Query, each, nothing, number
+from rota.store.queries import Query, column, each, nothing, number
 
 
 class Held(NamedTuple):
@@ -59,7 +59,8 @@ def cancel_requests(worker: int) -> Query[list[CancelRequest]]:
     return Query("runs/cancel_requests", {"worker": worker}, each(CancelRequest._make))
 
 
-def report_progress(worker: int, reports: Sequence[ProgressReport]) -> Query[None]:
+def report_progress(worker: int, reports: Sequence[ProgressReport]) -> Query[list[int]]:
+    """Returns the runs that somebody holds: what was said of them is not written."""
     params = {
         "worker": worker,
         "ids": [one.run for one in reports],
@@ -67,4 +68,4 @@ def report_progress(worker: int, reports: Sequence[ProgressReport]) -> Query[Non
         "fractions": [one.fraction for one in reports],
         "messages": [one.message for one in reports],
     }
-    return Query("runs/progress", params, nothing)
+    return Query("runs/progress", params, column)

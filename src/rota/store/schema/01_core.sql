@@ -119,3 +119,9 @@ CREATE FUNCTION rota.listed(value jsonb, most integer) RETURNS jsonb LANGUAGE sq
             THEN jsonb_build_object('$omitted', format('larger than %s bytes', most))
         ELSE value END
 $$;
+
+-- The same for a text: its beginning.
+-- Called by: sql/runs/list.sql, sql/runs/list_oldest.sql.
+CREATE FUNCTION rota.listed_text(value text, most integer) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN length(value) > most THEN left(value, most) || '…' ELSE value END
+$$;

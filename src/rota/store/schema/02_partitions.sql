@@ -11,11 +11,13 @@ CREATE TABLE rota.partitioned (
 
 -- Makes the partitions that hold the instants between the two, at most some years; idempotent. LIKE and ATTACH,
 -- because PARTITION OF locks the parent against every finish. It runs as the owner: only tables of the schema that are
--- partitioned get any.
+-- partitioned get any, and bounds are written in one style: as a caller's style writes a zone, the server may read
+-- another one.
 -- Called by: many.
 -- Locks: "partitions".
 CREATE FUNCTION rota.ensure_partitions(from_at timestamptz, to_at timestamptz) RETURNS integer
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp
+SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
 DECLARE
     rule   record;
     first  date;

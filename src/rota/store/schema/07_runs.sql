@@ -108,12 +108,9 @@ CREATE INDEX open_runs_schedule ON rota.open_runs (schedule_id) WHERE schedule_i
 CREATE INDEX open_runs_key ON rota.open_runs (key) WHERE key IS NOT NULL;
 CREATE INDEX open_runs_tenant ON rota.open_runs (tenant, id) WHERE tenant <> '';
 CREATE INDEX open_runs_schedule_name ON rota.open_runs (schedule, id) WHERE schedule IS NOT NULL;
--- By the time for whoever writes it down, by the id for lists. A run that does not expire is in neither.
 CREATE INDEX open_runs_expiring ON rota.open_runs (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX open_runs_expiring_id ON rota.open_runs (id) WHERE expires_at IS NOT NULL;
+-- Runs that wait after a failure: of one error, and for whoever looks for words in errors among a million without any.
 CREATE INDEX open_runs_error_group ON rota.open_runs (error_group, id) WHERE error_group IS NOT NULL;
--- Runs that wait after a failure, for whoever looks for words in their errors: among a million that have none.
-CREATE INDEX open_runs_with_error ON rota.open_runs (id) WHERE error_group IS NOT NULL;
 -- A run that another one has asked for says which. Few have one, and only those are in these indexes.
 CREATE INDEX open_runs_parent ON rota.open_runs ((triggered_by ->> 'run')) WHERE triggered_by ? 'run';
 -- What claims walk, in their order. No index names state, worker or attempt, in its columns or its predicate: that
@@ -283,8 +280,8 @@ CREATE TABLE rota.kept_ends (
     worker        bigint NOT NULL,
     kept_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     duration_ms   real,
-    attempt_state text COLLATE "C" NOT NULL,
-    state         text COLLATE "C",  -- NULL: it goes on
+    attempt_state text COLLATE "C" NOT NULL,  -- 'unstarted': it was claimed, and goes back to its place
+    state         text COLLATE "C",           -- NULL: it goes on
     end_reason    text,
     result        jsonb,
     message       text,

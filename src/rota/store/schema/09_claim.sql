@@ -382,48 +382,54 @@ DECLARE
     chosen bigint;
 BEGIN
     PERFORM rota.check_worker(for_worker);
-    SELECT rota.isolating_of(w) INTO chosen FROM rota.workers w WHERE w.id = for_worker;
-    IF chosen IS NULL THEN
-        known_jobs := rota.enabled_jobs(known_jobs);
-        IF EXISTS (SELECT FROM rota.open_runs o WHERE o.held_by = 'suspect' AND o.job = ANY (inline_jobs))
-           AND NOT rota.may_isolate_inline(for_worker) THEN
-            known_jobs := ARRAY(SELECT k FROM unnest(known_jobs) k WHERE k <> ALL (inline_jobs));
-        END IF;
-        UPDATE rota.open_runs o
-        SET state = 'running', worker = for_worker, attempt = o.attempt + 1, started_at = clock, held_by = NULL
-        WHERE o.id = (
-            SELECT w.id FROM rota.open_runs w
-            WHERE w.held_by = 'suspect' AND w.state = 'queued' AND w.job = ANY (known_jobs)
-              AND (from_queues = '{}' OR w.queue = ANY (from_queues))
-              AND (w.refused_by IS NULL OR NOT w.refused_by && (SELECT v.intakes FROM rota.workers v
-                  WHERE v.id = for_worker))
-              AND NOT EXISTS (SELECT FROM rota.queues s WHERE s.name = w.queue AND rota.queue_is_paused(s))
-              AND NOT EXISTS (SELECT FROM rota.tenants t WHERE t.name = w.tenant AND rota.tenant_is_paused(t))
-            ORDER BY w.priority, w.seq LIMIT 1 FOR UPDATE SKIP LOCKED)
-        RETURNING o.id INTO chosen;
+    -- Again where the attempt that it isolated ended between the two looks: the next one is to be claimed then.
+    LOOP
+        SELECT rota.isolating_of(w) INTO chosen FROM rota.workers w WHERE w.id = for_worker;
         IF chosen IS NULL THEN
-            RETURN;
+            known_jobs := rota.enabled_jobs(known_jobs);
+            IF EXISTS (SELECT FROM rota.open_runs o WHERE o.held_by = 'suspect' AND o.job = ANY (inline_jobs))
+               AND NOT rota.may_isolate_inline(for_worker) THEN
+                known_jobs := ARRAY(SELECT k FROM unnest(known_jobs) k WHERE k <> ALL (inline_jobs));
+            END IF;
+            UPDATE rota.open_runs o
+            SET state = 'running', worker = for_worker, attempt = o.attempt + 1, started_at = clock, held_by = NULL
+            WHERE o.id = (
+                SELECT w.id FROM rota.open_runs w
+                WHERE w.held_by = 'suspect' AND w.state = 'queued' AND w.job = ANY (known_jobs)
+                  AND (from_queues = '{}' OR w.queue = ANY (from_queues))
+                  AND (w.refused_by IS NULL OR NOT w.refused_by && (SELECT v.intakes FROM rota.workers v
+                      WHERE v.id = for_worker))
+                  AND NOT EXISTS (SELECT FROM rota.queues s WHERE s.name = w.queue AND rota.queue_is_paused(s))
+                  AND NOT EXISTS (SELECT FROM rota.tenants t WHERE t.name = w.tenant AND rota.tenant_is_paused(t))
+                ORDER BY w.priority, w.seq LIMIT 1 FOR UPDATE SKIP LOCKED)
+            RETURNING o.id INTO chosen;
+            IF chosen IS NULL THEN
+                RETURN;
+            END IF;
+            UPDATE rota.workers w SET isolating_run = o.id, isolating_attempt = o.attempt,
+                is_isolating_inline = o.job = ANY (inline_jobs)
+            FROM rota.open_runs o WHERE o.id = chosen AND w.id = for_worker;
         END IF;
-        UPDATE rota.workers w SET isolating_run = o.id, isolating_attempt = o.attempt,
-            is_isolating_inline = o.job = ANY (inline_jobs)
-        FROM rota.open_runs o WHERE o.id = chosen AND w.id = for_worker;
-    END IF;
-    RETURN QUERY
-    SELECT o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job,
-        coalesce(o.payload, rota.large_payload(o.id)),
-        o.validated_by, o.timeout_seconds, o.expires_at <= clock, o.suspicion > 0, o.enqueued_at, o.started_at,
-        -- What only some runs carry is one value, NULL for the others.
-        CASE WHEN num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
-            jsonb_build_object('key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
-                'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
-                'run_at', o.run_at) END,
-        o.tenant
-    FROM rota.open_runs o WHERE o.id = chosen;
+        RETURN QUERY
+        SELECT o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job,
+            coalesce(o.payload, rota.large_payload(o.id)),
+            o.validated_by, o.timeout_seconds, o.expires_at <= clock, o.suspicion > 0, o.enqueued_at, o.started_at,
+            -- What only some runs carry is one value, NULL for the others.
+            CASE WHEN num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
+                jsonb_build_object('key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
+                    'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
+                    'run_at', o.run_at) END,
+            o.tenant
+        FROM rota.open_runs o WHERE o.id = chosen;
+        EXIT WHEN FOUND;
+    END LOOP;
 END $$;
 
 -- Gives back what was claimed and not started: to its place in the line, with no attempt spent and with what limits
--- have given it. What was isolated waits to be isolated. Whoever waits is called.
--- Called by: rescue_runs, sql/runs/hand_back.sql.
+-- have given it. What was isolated waits to be isolated. Whoever waits is called. A run that somebody holds is kept as
+-- `unstarted` (kept_ends), and given back when it is free.
+-- Called by: rescue_runs, settle_kept_ends, sql/runs/hand_back.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.hand_back_runs(for_worker bigint, ids bigint[], attempts integer[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -433,13 +439,23 @@ DECLARE
     touched text[];
     holds   text[];
 BEGIN
-    WITH back AS (
+    WITH free AS MATERIALIZED (
+        SELECT f.id FROM unnest(ids, attempts) AS h (id, attempt)
+        CROSS JOIN LATERAL (SELECT o.id FROM rota.open_runs o
+            WHERE o.id = ANY (ARRAY[h.id]) AND o.attempt = h.attempt AND o.worker = for_worker
+            FOR UPDATE SKIP LOCKED) f
+    ), back AS (
         UPDATE rota.open_runs o
         SET state = 'queued', worker = NULL, started_at = NULL, claim_batch = NULL,
             held_by = rota.hold_of(true, NULL, o.suspicion)
-        FROM unnest(ids, attempts) AS h (id, attempt)
-        WHERE o.id = ANY (ARRAY[h.id]) AND o.attempt = h.attempt AND o.worker = for_worker
+        FROM free f WHERE o.id = ANY (ARRAY[f.id])
         RETURNING o.id, o.queue, o.held_by
+    ), kept AS (
+        INSERT INTO rota.kept_ends (run_id, attempt, worker, attempt_state)
+        SELECT h.id, h.attempt, for_worker, 'unstarted' FROM unnest(ids, attempts) AS h (id, attempt)
+        WHERE h.id NOT IN (SELECT f.id FROM free f) AND EXISTS (SELECT FROM rota.open_runs o
+            WHERE o.id = ANY (ARRAY[h.id]) AND o.attempt = h.attempt AND o.worker = for_worker)
+        ON CONFLICT DO NOTHING
     )
     SELECT array_agg(id), array_agg(DISTINCT queue) FILTER (WHERE held_by IS NULL), array_agg(DISTINCT held_by)
     INTO done, touched, holds FROM back;

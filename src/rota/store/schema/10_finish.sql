@@ -13,31 +13,36 @@ $$;
 CREATE TYPE rota.ended_key AS (run_id bigint, tenant text, job text, key text, until timestamptz);
 
 -- Frees the keys of runs that have ended, or keeps them until their time. Whoever ends a run waits for nobody: where
--- somebody's transaction holds a key, that is noted, and sweep carries it out.
+-- somebody's transaction holds a key, or the table, that is noted, and sweep carries it out.
 -- Called by: end_waiting_runs, finish_runs.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.release_keys(ended rota.ended_key[], ended_at timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '100ms' SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     freed bigint;
 BEGIN
-    DELETE FROM rota.keys k WHERE k.ctid = ANY (ARRAY(
-        SELECT h.ctid FROM unnest(ended) e CROSS JOIN LATERAL (SELECT o.ctid FROM rota.keys o
-            WHERE o.tenant = e.tenant AND o.job = e.job AND o.key = e.key AND o.run_id = e.run_id
-            LIMIT 1 FOR UPDATE SKIP LOCKED) h
-        WHERE e.until IS NULL));
-    GET DIAGNOSTICS freed = ROW_COUNT;
-    IF freed = cardinality(ended) THEN
-        RETURN;
-    END IF;
-    UPDATE rota.keys k SET expires_at = m.until
-    FROM (SELECT h.ctid AS tid, e.until FROM unnest(ended) e CROSS JOIN LATERAL (SELECT o.ctid FROM rota.keys o
-            WHERE o.tenant = e.tenant AND o.job = e.job AND o.key = e.key AND o.run_id = e.run_id
-            LIMIT 1 FOR UPDATE SKIP LOCKED) h
-          WHERE e.until IS NOT NULL) m
-    WHERE k.ctid = m.tid;
+    BEGIN
+        DELETE FROM rota.keys k WHERE k.ctid = ANY (ARRAY(
+            SELECT h.ctid FROM unnest(ended) e CROSS JOIN LATERAL (SELECT o.ctid FROM rota.keys o
+                WHERE o.tenant = e.tenant AND o.job = e.job AND o.key = e.key AND o.run_id = e.run_id
+                LIMIT 1 FOR UPDATE SKIP LOCKED) h
+            WHERE e.until IS NULL));
+        GET DIAGNOSTICS freed = ROW_COUNT;
+        IF freed = cardinality(ended) THEN
+            RETURN;
+        END IF;
+        UPDATE rota.keys k SET expires_at = m.until
+        FROM (SELECT h.ctid AS tid, e.until FROM unnest(ended) e CROSS JOIN LATERAL (SELECT o.ctid FROM rota.keys o
+                WHERE o.tenant = e.tenant AND o.job = e.job AND o.key = e.key AND o.run_id = e.run_id
+                LIMIT 1 FOR UPDATE SKIP LOCKED) h
+              WHERE e.until IS NOT NULL) m
+        WHERE k.ctid = m.tid;
+    EXCEPTION WHEN lock_not_available THEN
+        NULL;   -- somebody has locked the whole table: all of them are noted
+    END;
     -- What is released above has its time, or is gone.
     INSERT INTO rota.key_releases (run_id, tenant, job, key, expires_at)
     SELECT e.run_id, e.tenant, e.job, e.key, coalesce(e.until, ended_at)
@@ -76,14 +81,26 @@ BEGIN
     RETURN settled;
 END $$;
 
--- Writes how far runs have come. Only rows of this worker and this attempt are touched.
+-- Writes how far runs have come. Only rows of this worker and this attempt are touched. Returns the runs that somebody
+-- holds: theirs is not written.
 -- Called by: sql/runs/progress.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.report_progress(for_worker bigint, ids bigint[], attempts integer[], fractions real[],
     messages text[])
-RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
-    UPDATE rota.open_runs o SET progress = f.fraction, message = coalesce(f.message, o.message)
-    FROM unnest(ids, attempts, fractions, messages) AS f (id, attempt, fraction, message)
-    WHERE o.id = ANY (ARRAY[f.id]) AND o.attempt = f.attempt AND o.worker = for_worker
+RETURNS SETOF bigint LANGUAGE sql VOLATILE SET jit = off AS $$
+    WITH said AS MATERIALIZED (
+        SELECT f.id, f.fraction, f.message, r.tid AS free
+        FROM unnest(ids, attempts, fractions, messages) AS f (id, attempt, fraction, message)
+        CROSS JOIN LATERAL (SELECT FROM rota.open_runs o
+            WHERE o.id = ANY (ARRAY[f.id]) AND o.attempt = f.attempt AND o.worker = for_worker) own
+        LEFT JOIN LATERAL (SELECT o.ctid AS tid FROM rota.open_runs o
+            WHERE o.id = ANY (ARRAY[f.id]) AND o.attempt = f.attempt AND o.worker = for_worker
+            FOR NO KEY UPDATE SKIP LOCKED) r ON true
+    ), written AS (
+        UPDATE rota.open_runs o SET progress = s.fraction, message = coalesce(s.message, o.message)
+        FROM said s WHERE o.id = ANY (ARRAY[s.id]) AND s.free IS NOT NULL
+    )
+    SELECT s.id FROM said s WHERE s.free IS NULL
 $$;
 
 -- What finish_runs does for runs that succeeded, with neither key nor schedule, all in the same attempt, whose ids
@@ -141,7 +158,7 @@ END $$;
 -- this worker and this attempt are touched, in the order of their ids; the answer names them. Keys are freed or kept
 -- for their period, limits get their slots back, and whoever waits for a run is told.
 -- Called by: refuse_runs, requeue_runs, rescue_runs, settle_kept_ends, sql/runs/end.sql, sql/runs/finish.sql,
--- sql/runs/time_out.sql.
+-- time_out_run.
 CREATE FUNCTION rota.finish_runs(
     for_worker bigint, ids bigint[], attempts integer[], durations_ms real[],
     results jsonb[] DEFAULT NULL, states text[] DEFAULT NULL, attempt_states text[] DEFAULT NULL,
@@ -210,7 +227,7 @@ END $$;
 -- (lost), or that a shutdown cut off while it was isolated, is isolated again; any other end says that it is
 -- harmless. One that is put off gives its slots back, but keeps its turn in a sequence; a rate counts every start, so
 -- that the next one waits for its tokens, also after a shutdown.
--- Called by: settle_kept_ends, sql/runs/requeue.sql, sql/runs/time_out.sql.
+-- Called by: settle_kept_ends, sql/runs/requeue.sql, time_out_run.
 -- Locks: rows.
 CREATE FUNCTION rota.requeue_runs(
     for_worker bigint, ids bigint[], attempts integer[], durations_ms real[],
@@ -303,6 +320,42 @@ BEGIN
     WHERE b.ids IS NOT NULL;
 END $$;
 
+-- An attempt that exceeded its timeout in a process that cannot say so any more: its watchdog does. Nothing is known of
+-- the job's backoff here: the run is tried again at once, by another process, or ends. It is counted here, too: the
+-- process that would is about to end. Where somebody holds the run, the end is kept.
+-- Called by: sql/runs/time_out.sql.
+CREATE FUNCTION rota.time_out_run(for_worker bigint, of_run bigint, of_attempt integer, timeout real) RETURNS void
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    error   constant text := format('attempt exceeded its timeout of %s s', timeout);
+    took    constant real[] := ARRAY[timeout * 1000];
+    run     record;
+    is_ours boolean;
+BEGIN
+    SELECT o.job, o.queue, o.tenant, o.attempts_used + 1 >= o.max_attempts AS is_last INTO run
+    FROM rota.open_runs o WHERE o.id = of_run AND o.attempt = of_attempt AND o.worker = for_worker;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    BEGIN
+        is_ours := CASE WHEN run.is_last
+            THEN EXISTS (SELECT FROM rota.finish_runs(for_worker, ARRAY[of_run], ARRAY[of_attempt], took, NULL,
+                ARRAY['failed'], ARRAY['timed_out'], ARRAY['attempts used up'], NULL, ARRAY['AttemptTimeout'],
+                ARRAY[error]))
+            ELSE EXISTS (SELECT FROM rota.requeue_runs(for_worker, ARRAY[of_run], ARRAY[of_attempt], took,
+                ARRAY['timed_out'], ARRAY[0::double precision], ARRAY[true], NULL, ARRAY['AttemptTimeout'],
+                ARRAY[error])) END;
+    EXCEPTION WHEN lock_not_available THEN
+        is_ours := EXISTS (SELECT FROM rota.keep_ends(for_worker, ARRAY[of_run], ARRAY[of_attempt], took,
+            ARRAY['timed_out'], CASE WHEN run.is_last THEN ARRAY['failed'] END, ARRAY['attempts used up'], NULL, NULL,
+            ARRAY['AttemptTimeout'], ARRAY[error], NULL, NULL, ARRAY[0::double precision], ARRAY[true], NULL, NULL));
+    END;
+    IF is_ours THEN
+        PERFORM rota.count_attempt(run.job, run.queue, 'timed_out', timeout * 1000),
+            rota.log_failure(of_run, of_attempt, for_worker, run.job, run.tenant, 'AttemptTimeout', error);
+    END IF;
+END $$;
+
 -- Ends waiting runs that nobody has locked: cancelled, expired in place, or never run. What has expired ends as
 -- that, at the time it did, whoever ends it for whatever reason. In an earlier week there may be no partition, and
 -- making one locks the history until the caller commits: then it ends now. Limits get back the slots of what was
@@ -361,7 +414,7 @@ END $$;
 
 -- Keeps ends that could not be written, because somebody's transaction held what they change: those of this worker's
 -- runs and attempts. It only appends. Returns which are kept; the others came too late.
--- Called by: sql/runs/keep_ends.sql.
+-- Called by: sql/runs/keep_ends.sql, time_out_run.
 CREATE FUNCTION rota.keep_ends(
     for_worker bigint, ids bigint[], attempts integer[], durations_ms real[], attempt_states text[], states text[],
     end_reasons text[], results jsonb[], messages text[], error_types text[], errors text[], tracebacks text[],
@@ -414,6 +467,8 @@ BEGIN
         BEGIN
             IF NOT is_free THEN
                 NULL;  -- it is over, or somebody else's
+            ELSIF one.attempt_state = 'unstarted' THEN
+                PERFORM rota.hand_back_runs(one.worker, ARRAY[one.run_id], ARRAY[one.attempt]);
             ELSIF one.intake IS NOT NULL THEN
                 PERFORM rota.refuse_runs(one.worker, ARRAY[one.run_id], ARRAY[one.attempt], ARRAY[one.duration_ms],
                     ARRAY[one.intake], ARRAY[one.signature], ARRAY[one.error_type], ARRAY[one.error],

@@ -47,10 +47,11 @@ CREATE TABLE rota.log_spans (
     UNIQUE (partition, from_at)
 );
 
--- The partitions of the lines, with their bounds.
+-- The partitions of the lines, with their bounds, which the server writes and reads in the style of the session.
 -- Called by: index_log_words, next_log_index, searchable_spans.
 CREATE FUNCTION rota.log_partitions()
-RETURNS TABLE (partition text, relation regclass, from_at timestamptz, to_at timestamptz) LANGUAGE sql STABLE AS $$
+RETURNS TABLE (partition text, relation regclass, from_at timestamptz, to_at timestamptz) LANGUAGE sql STABLE
+SET jit = off SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
     SELECT c.relname::text, c.oid::regclass, (regexp_match(b.bound, $r$FROM \('([^']+)'\)$r$))[1]::timestamptz,
            (regexp_match(b.bound, $r$TO \('([^']+)'\)$r$))[1]::timestamptz
     FROM pg_partition_tree('rota.logs') t JOIN pg_class c ON c.oid = t.relid
@@ -96,7 +97,7 @@ END $$;
 -- its bounds are the partition's own, and only an index that a crash has left there unfinished is dropped before.
 -- Called by: next_log_index.
 CREATE FUNCTION rota.index_log_words(name text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET jit = off SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+SET jit = off SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
 DECLARE
     span record;
 BEGIN
@@ -128,7 +129,7 @@ REVOKE ALL ON FUNCTION rota.index_log_words(text) FROM PUBLIC;
 -- function indexes them, once their day is over.
 -- Called by: sql/upkeep/next_log_index.sql.
 CREATE FUNCTION rota.next_log_index(least_bytes bigint) RETURNS TABLE (leftover text, statement text, analysis text)
-LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET jit = off SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
 DECLARE
     clock timestamptz := rota.now();
     is_owner boolean := (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = 'rota.logs'::regclass);

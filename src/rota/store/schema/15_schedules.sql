@@ -743,7 +743,8 @@ SELECT rota.ensure_partitions(rota.now() - interval '8 days', rota.now() + inter
 -- Called by: sql/schedules/ensure_ledger.sql.
 -- Locks: "partitions".
 CREATE FUNCTION rota.ensure_ledger(instants timestamptz[]) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp
+SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
 DECLARE
     monday date;
 BEGIN

@@ -237,6 +237,7 @@ BEGIN
             PERFORM rota.follow_names(of_application, definitions, names);
             changed := ARRAY(SELECT c FROM rota.changed_jobs(of_application, definitions, forced) c
                              WHERE c <> ALL (held));
+            gone := ARRAY(SELECT j.name FROM rota.jobs j WHERE j.name = ANY (gone));  -- and is not renamed
         END IF;
         DELETE FROM rota.job_applications a WHERE a.application = of_application AND a.job = ANY (gone);
         UPDATE rota.jobs j SET deleted_from_code_at = rota.now()
@@ -650,7 +651,8 @@ CREATE FUNCTION rota.is_of_other_release(o rota.open_runs) RETURNS boolean LANGU
         ELSE EXISTS (SELECT FROM rota.signatures s
                      WHERE s.job = o.job AND coalesce(s.replaced_at > o.created_at, true)
                        AND NOT EXISTS (SELECT FROM rota.refusals r WHERE r.run_id = o.id AND r.signature = s.hash)
-                       AND rota.payload_problem(s.payload_schema, o.payload) IS NULL) END
+                       AND rota.payload_problem(s.payload_schema,
+                           coalesce(o.payload, rota.large_payload(o.id))) IS NULL) END
 $$;
 
 -- What a run waits for whose payload was refused, in the words of its last error.
@@ -830,12 +832,19 @@ BEGIN
 END $$;
 
 -- The other names of a job, earlier and present: lists show its history under each of them.
--- Called by: sql/runs/fitting.sql.
+-- Called by: names_of, sql/runs/fitting.sql.
 CREATE FUNCTION rota.other_names(of_job text) RETURNS SETOF text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT o.alias FROM rota.job_names o
     WHERE o.job = coalesce((SELECT n.job FROM rota.job_names n WHERE n.alias = of_job), of_job) AND o.alias <> of_job
     UNION ALL
     SELECT n.job FROM rota.job_names n WHERE n.alias = of_job
+$$;
+
+-- All names of a job, as other_names, with the given one first: what is counted and written by name is read by each.
+-- Called by: sql/errors/count_groups.sql, sql/errors/list.sql, sql/logs/start.sql, sql/stats/clock.sql,
+-- sql/stats/ended.sql, sql/stats/jobs.sql, sql/stats/series.sql.
+CREATE FUNCTION rota.names_of(of_job text) RETURNS text[] LANGUAGE sql STABLE STRICT SET jit = off AS $$
+    SELECT ARRAY[of_job] || ARRAY(SELECT rota.other_names(of_job))
 $$;
 
 -- Gives a job another name, in one transaction: its settings and what operators changed of them, schedules, limits,
@@ -983,21 +992,24 @@ BEGIN
 END $$;
 
 -- What the code of an application has renamed of its own jobs: those that it declares with the old name among their
--- aliases, and back, where it declares the old name and no longer the new one (a roll-back).
--- Called by: follow_names, register_jobs.
+-- aliases, and back, where it declares the old name and no longer the new one (a roll-back). A job gets one name: after
+-- a roll-back and the new release again both ways say the same.
+-- Called by: follow_names, register_jobs, sql/jobs/plan.sql.
 CREATE FUNCTION rota.renamed_in_code(of_application text, definitions jsonb, names text[])
 RETURNS TABLE (old_name text, new_name text) LANGUAGE sql STABLE SET jit = off AS $$
-    SELECT a.name, w.name FROM rota.read_definitions(definitions) w
-    CROSS JOIN LATERAL unnest(w.aliases) AS a (name)
-    JOIN rota.jobs j ON j.name = a.name AND j.kind = 'python' AND NOT j.is_system AND j.application = of_application
-    WHERE a.name <> ALL (names) AND NOT EXISTS (SELECT FROM rota.job_applications o
-        WHERE o.job = a.name AND o.application <> of_application)
-      AND NOT EXISTS (SELECT FROM rota.jobs o WHERE o.name = w.name AND o.kind <> 'python')
-    UNION ALL
-    SELECT n.job, n.alias FROM rota.job_names n JOIN rota.jobs j ON j.name = n.job AND j.kind = 'python'
-        AND j.application = of_application
-    WHERE n.alias = ANY (names) AND n.job <> ALL (names)
-      AND NOT EXISTS (SELECT FROM rota.jobs o WHERE o.name = n.alias)
+    SELECT DISTINCT ON (r.old_name) r.old_name, r.new_name FROM (
+        SELECT 1, a.name, w.name FROM rota.read_definitions(definitions) w
+        CROSS JOIN LATERAL unnest(w.aliases) AS a (name)
+        JOIN rota.jobs j ON j.name = a.name AND j.kind = 'python' AND NOT j.is_system AND j.application = of_application
+        WHERE a.name <> ALL (names) AND NOT EXISTS (SELECT FROM rota.job_applications o
+            WHERE o.job = a.name AND o.application <> of_application)
+          AND NOT EXISTS (SELECT FROM rota.jobs o WHERE o.name = w.name AND o.kind <> 'python')
+        UNION ALL
+        SELECT 2, n.job, n.alias FROM rota.job_names n JOIN rota.jobs j ON j.name = n.job AND j.kind = 'python'
+            AND j.application = of_application
+        WHERE n.alias = ANY (names) AND n.job <> ALL (names)
+          AND NOT EXISTS (SELECT FROM rota.jobs o WHERE o.name = n.alias)) AS r (rank, old_name, new_name)
+    ORDER BY r.old_name, r.rank, r.new_name
 $$;
 
 -- Renames what code has renamed, when a worker of the newest build says so. A name that the code declares beside the

@@ -388,7 +388,7 @@ $$;
 
 -- Why rows of a table are not removed as the current role: somebody else's code would run with its rights. That is code
 -- of who owns the table, a part of it, or one whose rows go or change with its rows; and of who wrote what their
--- triggers call. A SECURITY DEFINER function runs as its own owner. NULL: nothing is against it.
+-- triggers, policies and rules call. A SECURITY DEFINER function runs as its own owner. NULL: nothing is against it.
 -- Called by: check_owners, sql/cleanup/known_tables.sql.
 CREATE FUNCTION rota.cleanup_fault(relation oid) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     WITH RECURSIVE touched (id) AS (
@@ -397,17 +397,24 @@ CREATE FUNCTION rota.cleanup_fault(relation oid) RETURNS text LANGUAGE sql STABL
             SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = touched.id
             UNION ALL SELECT c.conrelid FROM pg_constraint c
             WHERE c.confrelid = touched.id AND c.contype = 'f' AND c.confdeltype IN ('c', 'n', 'd')) next (id)
-    ), called AS (
-        SELECT t.tgrelid, t.tgname, f.oid::regprocedure::text AS what, f.proowner AS role
+    ), active (kind, relation, name, class, id) AS (
+        SELECT 'trigger', t.tgrelid, t.tgname, 'pg_trigger'::regclass, t.oid
         FROM touched JOIN pg_trigger t ON t.tgrelid = touched.id AND NOT t.tgisinternal AND t.tgenabled <> 'D'
-        JOIN pg_depend d ON d.classid = 'pg_trigger'::regclass AND d.objid = t.oid
-            AND d.refclassid = 'pg_proc'::regclass
+        UNION ALL
+        SELECT 'policy', p.polrelid, p.polname, 'pg_policy'::regclass, p.oid
+        FROM touched JOIN pg_policy p ON p.polrelid = touched.id
+        JOIN pg_class c ON c.oid = p.polrelid AND c.relrowsecurity
+        UNION ALL
+        SELECT 'rule', r.ev_class, r.rulename, 'pg_rewrite'::regclass, r.oid
+        FROM touched JOIN pg_rewrite r ON r.ev_class = touched.id AND r.ev_enabled <> 'D'
+    ), called AS (
+        SELECT a.*, f.oid::regprocedure::text AS what, f.proowner AS role
+        FROM active a JOIN pg_depend d ON d.classid = a.class AND d.objid = a.id AND d.refclassid = 'pg_proc'::regclass
         JOIN pg_proc f ON f.oid = d.refobjid AND NOT f.prosecdef
         UNION ALL
-        SELECT t.tgrelid, t.tgname, o.oid::regoperator::text, o.oprowner
-        FROM touched JOIN pg_trigger t ON t.tgrelid = touched.id AND NOT t.tgisinternal AND t.tgenabled <> 'D'
-        JOIN pg_depend d ON d.classid = 'pg_trigger'::regclass AND d.objid = t.oid
-            AND d.refclassid = 'pg_operator'::regclass
+        SELECT a.*, o.oid::regoperator::text, o.oprowner
+        FROM active a
+        JOIN pg_depend d ON d.classid = a.class AND d.objid = a.id AND d.refclassid = 'pg_operator'::regclass
         JOIN pg_operator o ON o.oid = d.refobjid
     )
     SELECT coalesce(
@@ -415,9 +422,9 @@ CREATE FUNCTION rota.cleanup_fault(relation oid) RETURNS text LANGUAGE sql STABL
              pg_get_userbyid(c.relowner), current_user)
          FROM touched JOIN pg_class c ON c.oid = touched.id WHERE NOT rota.is_trusted(c.relowner)
          ORDER BY c.oid <> cleanup_fault.relation, c.oid LIMIT 1),
-        (SELECT format('trigger "%s" of %s calls %s of role "%s", which would run as role "%s"', k.tgname,
-             k.tgrelid::regclass, k.what, pg_get_userbyid(k.role), current_user)
-         FROM called k WHERE NOT rota.is_trusted(k.role) ORDER BY k.tgrelid, k.tgname, k.what LIMIT 1))
+        (SELECT format('%s "%s" of %s calls %s of role "%s", which would run as role "%s"', k.kind, k.name,
+             k.relation::regclass, k.what, pg_get_userbyid(k.role), current_user)
+         FROM called k WHERE NOT rota.is_trusted(k.role) ORDER BY k.relation, k.name, k.what LIMIT 1))
 $$;
 
 -- Refuses a table whose rows are not removed as the current role.
@@ -518,10 +525,10 @@ EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
     PERFORM rota.bad_rule(rule, format('older_than %s is not an interval', older_than));
 END $$;
 
--- The rows of the table that one rule is about, as SQL.
+-- The rows of the table that one rule is about, as SQL. Its time means the same in every style of a session.
 -- Called by: apply_rule, check_rule, plan_cleanup.
 CREATE FUNCTION rota.rule_filter(rule integer, relation regclass, said jsonb) RETURNS text
-LANGUAGE plpgsql STABLE SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET jit = off SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
 DECLARE
     cutoff timestamptz := rota.now() - rota.rule_age(rule, said -> 'older_than');
     found  pg_attribute := rota.rule_column(rule, relation, said ->> 'column');

@@ -409,8 +409,11 @@ BEGIN
                   OR w.table_name IN (unwatch_table.table_name, 'public.' || unwatch_table.table_name)
                   OR c.oid = rota.table_of(unwatch_table.table_name)
                ORDER BY w.id LOOP
-        FOR name IN SELECT t.tgname FROM pg_trigger t WHERE t.tgrelid = one.target AND one.triggers ? t.tgname
-            AND NOT t.tgisinternal LOOP
+        -- Workers write table_watches: a trigger that does not call us is not ours to drop.
+        FOR name IN SELECT t.tgname FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
+                    JOIN pg_class own ON own.oid = 'rota.jobs'::regclass AND own.relnamespace = f.pronamespace
+                    WHERE t.tgrelid = one.target AND one.triggers ? t.tgname AND NOT t.tgisinternal
+                      AND f.proname IN ('watch_row', 'watch_rows') LOOP
             BEGIN
                 EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', name, one.full_name);
             EXCEPTION WHEN lock_not_available THEN

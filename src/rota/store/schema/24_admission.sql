@@ -65,11 +65,12 @@ BEGIN
     IF is_full OR adopted > 0 THEN
         next_seconds := 0;
     END IF;
-    next_seconds := least(next_seconds, (SELECT greatest(extract(epoch FROM min(s.wait_until) - clock), 0.01)
-        FROM rota.limit_slots s
-                                         WHERE s.wait_until IS NOT NULL AND s.wait_until < 'infinity'),
+    next_seconds := least(next_seconds,
+        (SELECT greatest(extract(epoch FROM min(s.wait_until) - clock), 0.01) FROM rota.limit_slots s
+            WHERE s.wait_until IS NOT NULL AND s.wait_until < 'infinity' HAVING count(*) > 0),
         (SELECT greatest(extract(epoch FROM min(l.adopt_at) - clock_timestamp()), 0.01) FROM rota.limits l
-            WHERE l.adopted_id IS NULL AND l.adopt_at IS NOT NULL));
+            WHERE l.adopted_id IS NULL AND l.adopt_at < 'infinity' AND adopted IS NOT NULL HAVING count(*) > 0),
+        CASE WHEN adopted IS NULL THEN 0.25 END);
     IF marked IS NOT NULL THEN
         next_seconds := least(next_seconds, greatest(rota.walk_in(), 0.01));
     ELSIF rota.marked_keys() IS NOT NULL THEN
@@ -383,6 +384,9 @@ BEGIN
     SELECT * INTO taken FROM rota.limit_slots s
     WHERE s.ctid = rota.place_of(l.tenant, of_key) AND s.tenant = l.tenant AND s.key = of_key FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
+        IF EXISTS (SELECT FROM rota.limit_slots s WHERE s.tenant = l.tenant AND s.key = of_key) THEN
+            RETURN;
+        END IF;
         INSERT INTO rota.limit_slots (tenant, key) VALUES (l.tenant, of_key) ON CONFLICT DO NOTHING
         RETURNING * INTO taken;
         IF NOT FOUND THEN
@@ -602,14 +606,16 @@ BEGIN
 END $$;
 
 -- Does what a limit says to runs that find it full, if they are not to wait. A run that has been at work before
--- always waits.
+-- always waits. What somebody holds is left for the next turn: a run, its entry in the ledger, a request to cancel it.
 -- Called by: admit_key.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.settle_full(l rota.limits, of_key text) RETURNS integer LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET jit = off AS $$
+SET enable_seqscan = off SET lock_timeout = '100ms' SET jit = off AS $$
 DECLARE
     newest bigint;
     gone   bigint[];
+    oldest bigint;
+    noted  bigint[];   -- of those with an entry in the ledger: that nobody holds
     keep   integer := CASE l.on_full WHEN 'skip' THEN 0 WHEN 'replace' THEN 1 ELSE greatest(l.cap, 1) END;
     kept   integer;
 BEGIN
@@ -620,14 +626,21 @@ BEGIN
                         WHERE n.held_by = 'limit' AND n.limit_key = of_key AND n.attempt = 0
                                      ORDER BY n.id DESC LIMIT keep)
                   ORDER BY o.id LIMIT 1000 FOR UPDATE SKIP LOCKED);
+    IF gone <> '{}' AND l.on_full = 'skip' THEN
+        noted := ARRAY(SELECT o.id FROM rota.open_runs o JOIN rota.ledger g ON g.schedule_id = o.schedule_id
+            AND g.nominal_at = o.scheduled_for AND g.run_id = o.id
+            WHERE o.id = ANY (gone) AND o.schedule_id IS NOT NULL FOR NO KEY UPDATE OF g SKIP LOCKED);
+        gone := ARRAY(SELECT o.id FROM rota.open_runs o WHERE o.id = ANY (gone) AND (o.id = ANY (noted)
+            OR o.schedule_id IS NULL OR NOT EXISTS (SELECT FROM rota.ledger g WHERE g.schedule_id = o.schedule_id
+                AND g.nominal_at = o.scheduled_for AND g.run_id = o.id)) ORDER BY o.id);
+    END IF;
     IF gone <> '{}' THEN
         UPDATE rota.ledger g SET decision = 'skipped', reason = 'limit', run_id = NULL, enqueued_at = NULL,
             state = NULL,
             details = coalesce(g.details, '{}') || jsonb_build_object('limit', l.name, 'run', o.id)
         FROM rota.open_runs o
-        WHERE o.id = ANY (gone) AND o.schedule_id IS NOT NULL AND g.schedule_id = o.schedule_id
-          AND g.nominal_at = o.scheduled_for AND g.run_id = o.id
-          AND l.on_full = 'skip';
+        WHERE o.id = ANY (noted) AND g.schedule_id = o.schedule_id AND g.nominal_at = o.scheduled_for
+          AND g.run_id = o.id;
         PERFORM rota.end_waiting_runs(gone, 'cancelled',
             CASE WHEN l.on_full = 'skip' THEN format('skipped (limit %s)', l.name)
                                                               ELSE format('replaced by run %s (limit %s)', newest,
@@ -637,17 +650,25 @@ BEGIN
         SELECT count(*) INTO kept FROM (SELECT FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
             LIMIT keep) w;
         -- As many of the oldest as there are runs that wait for their place, those that were asked before among them.
-        PERFORM rota.cancel_run(h.id, format('replaced by run %s (limit %s)', newest, l.name), 'rota')
-        FROM (SELECT o.id FROM rota.open_runs o WHERE o.slots IS NOT NULL AND o.slots @> ARRAY[of_key]
-            AND o.id <> newest ORDER BY o.id LIMIT kept) h
-        WHERE NOT EXISTS (SELECT FROM rota.cancel_requests c JOIN rota.open_runs o ON o.id = c.run_id
-            AND o.attempt = c.attempt WHERE c.run_id = h.id);
+        FOR oldest IN
+            SELECT h.id FROM (SELECT o.id FROM rota.open_runs o WHERE o.slots IS NOT NULL AND o.slots @> ARRAY[of_key]
+                AND o.id <> newest ORDER BY o.id LIMIT kept) h
+            WHERE NOT EXISTS (SELECT FROM rota.cancel_requests c JOIN rota.open_runs o ON o.id = c.run_id
+                AND o.attempt = c.attempt WHERE c.run_id = h.id)
+        LOOP
+            BEGIN
+                PERFORM rota.cancel_run(oldest, format('replaced by run %s (limit %s)', newest, l.name), 'rota');
+            EXCEPTION WHEN lock_not_available THEN
+                EXIT;   -- somebody is at it, and each would take as long
+            END;
+        END LOOP;
     END IF;
     RETURN cardinality(gone);
 END $$;
 
 -- Brings runs from before a limit under it: those that wait wait for it, those that run count. A thousand a call; see
--- begin_pass for those that commit late. What somebody holds is left for another pass.
+-- begin_pass for those that commit late. What somebody holds is left for another pass. Returns how many it has looked
+-- at; NULL where somebody holds the limit, or the settings.
 -- Called by: admit_runs.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.adopt_runs(max_runs integer DEFAULT 1000) RETURNS integer LANGUAGE plpgsql VOLATILE
@@ -666,7 +687,12 @@ BEGIN
     SELECT * INTO l FROM rota.limits a WHERE a.adopted_id IS NOT NULL OR a.adopt_at <= clock_timestamp()
     ORDER BY a.adopted_id IS NULL, a.id LIMIT 1 FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN 0;
+        RETURN CASE WHEN EXISTS (SELECT FROM rota.limits a
+            WHERE a.adopted_id IS NOT NULL OR a.adopt_at <= clock_timestamp()) THEN NULL ELSE 0 END;
+    END IF;
+    PERFORM FROM rota.settings FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
     END IF;
     SELECT * INTO l.adopted_id, l.adopt_at, l.adopt_xid FROM rota.begin_pass(l.adopted_id, l.adopt_at, l.adopt_xid);
     SELECT max(r.id), count(*), array_agg(r.id) FILTER (WHERE (l.jobs IS NULL OR r.job = ANY (l.jobs))

@@ -92,7 +92,7 @@ END $$;
 -- An error line for an attempt whose worker cannot write it any more. Nothing where its day has no partition: a line is
 -- evidence, and must not keep a run from being taken back. Its number comes after all that the attempt may have written
 -- itself.
--- Called by: note_end, rescue_runs, sql/runs/time_out.sql.
+-- Called by: note_end, rescue_runs, time_out_run.
 CREATE FUNCTION rota.log_failure(run_id bigint, attempt integer, worker bigint, job text, tenant text, error_type text,
     error text)
 RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$

@@ -261,7 +261,7 @@ CREATE TRIGGER ended_runs_note BEFORE INSERT ON rota.ended_runs FOR EACH ROW
 WHEN (NEW.state <> 'succeeded' OR NEW.error_type IS NOT NULL) EXECUTE FUNCTION rota.note_end();
 
 -- Counts one attempt. The row is its own, so that nobody waits for anybody, whichever rows somebody holds.
--- Called by: count_lost_attempt, note_end, sql/runs/time_out.sql.
+-- Called by: count_lost_attempt, note_end, time_out_run.
 CREATE FUNCTION rota.count_attempt(job text, queue text, outcome text, duration_ms double precision) RETURNS void
 LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT rota.add_tallies(-nextval('rota.run_ids'), ARRAY[job], ARRAY[queue], ARRAY[outcome], ARRAY[1], ARRAY[d.ms],

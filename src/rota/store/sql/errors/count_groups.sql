@@ -7,6 +7,6 @@ SELECT e.standing, count(*)::bigint AS groups, coalesce(sum(r.failures), 0)::big
 FROM rota.errors e LEFT JOIN recent r ON r.error_group = e.id
 WHERE (%(system)s::boolean OR NOT e.is_system)
   AND (NOT %(is_active)s::boolean OR e.last_seen_at >= %(since)s::timestamptz)
-  AND (%(job)s::text IS NULL OR EXISTS (SELECT FROM rota.error_counts c WHERE c.error_group = e.id AND c.job = %(job)s::text))
+  AND (%(job)s::text IS NULL OR EXISTS (SELECT FROM rota.error_counts c WHERE c.error_group = e.id AND c.job = ANY ((SELECT rota.names_of(%(job)s::text))::text[])))
   AND (%(pattern)s::text IS NULL OR concat_ws(' ', e.error_type || ': ' || e.error, e.file, e.function) ILIKE %(pattern)s::text)
 GROUP BY e.standing

@@ -8,10 +8,16 @@ WITH wanted AS MATERIALIZED (
     SELECT d.tenant, d.name, d.document ->> 'job' AS job,
            rota.pick(to_jsonb(jsonb_populate_record(NULL::rota.schedules, d.document)), d.document - 'job') AS code
     FROM jsonb_to_recordset(%(declared)s::text::jsonb) AS d (tenant text, name text, document jsonb)
+), renamed AS MATERIALIZED (
+    SELECT * FROM rota.renamed_in_code(%(application)s::text, %(jobs)s::text::jsonb, %(names)s::text[])
 ), found AS (
-    SELECT 'job' AS kind, w.name, w.name AS job, NULL AS field, 'new' AS change, NULL::jsonb AS code, NULL::jsonb AS stored,
-           NULL::text AS changed_by, NULL::timestamptz AS changed_at
+    SELECT 'job' AS kind, r.new_name AS name, r.new_name AS job, NULL AS field, 'renamed' AS change, NULL::jsonb AS code,
+           to_jsonb(r.old_name) AS stored, NULL::text AS changed_by, NULL::timestamptz AS changed_at
+    FROM renamed r
+    UNION ALL
+    SELECT 'job', w.name, w.name, NULL, 'new', NULL, NULL, NULL, NULL
     FROM wanted w WHERE NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = w.name)
+      AND w.name NOT IN (SELECT r.new_name FROM renamed r)
     UNION ALL
     SELECT 'job', j.name, j.name, c.key, CASE WHEN j.edited ? c.key THEN 'kept' ELSE 'follows' END, c.value, to_jsonb(j) -> c.key,
            j.edited -> c.key ->> 'by', rota.edited_at(j.edited -> c.key)
@@ -28,10 +34,15 @@ WITH wanted AS MATERIALIZED (
     FROM wanted w JOIN rota.jobs j ON j.name = w.name WHERE j.deleted_from_code_at IS NOT NULL
     UNION ALL
     SELECT 'job', g, g, NULL, 'gone', NULL, NULL, NULL, NULL FROM rota.gone_jobs(%(application)s::text, %(names)s::text[], true) g
+    WHERE g NOT IN (SELECT r.old_name FROM renamed r)
     UNION ALL
     SELECT 'schedule', w.name, w.job, NULL, CASE WHEN d.name IS NULL THEN 'new' ELSE 'deleted' END, NULL, NULL, d.dropped_by, d.dropped_at
     FROM schedules w LEFT JOIN rota.dropped_schedules d ON d.tenant = '' AND d.name = w.name AND d.origin = 'definition'
     WHERE NOT EXISTS (SELECT FROM rota.schedules s WHERE s.tenant = '' AND s.name = w.name)
+      -- Those that are named like their job get its new name with it.
+      AND NOT EXISTS (SELECT FROM renamed r JOIN rota.schedules s ON s.job = r.old_name AND s.tenant = ''
+                      WHERE r.new_name = w.job AND s.origin = 'definition'
+                        AND w.name = r.new_name || substr(s.name, length(r.old_name) + 1) AND starts_with(s.name, r.old_name))
     UNION ALL
     SELECT 'schedule', w.name, w.job, NULL, 'taken', NULL, NULL, s.updated_by, s.updated_at
     FROM schedules w JOIN rota.schedules s ON s.tenant = '' AND s.name = w.name AND s.origin IS DISTINCT FROM 'definition'

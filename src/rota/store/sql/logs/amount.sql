@@ -2,6 +2,6 @@
 SELECT count(*) AS lines FROM (
     SELECT FROM rota.logs l
     WHERE l.at >= %(since)s::timestamptz AND l.at < %(until)s::timestamptz
-      AND (%(job)s::text IS NULL OR l.job = %(job)s::text)
+      AND (%(jobs)s::text[] IS NULL OR l.job = ANY (%(jobs)s::text[]))
       AND (NOT %(is_bad)s::boolean OR l.level IN ('warning', 'error', 'critical'))
     LIMIT %(most)s::integer) l

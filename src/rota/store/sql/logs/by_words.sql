@@ -4,7 +4,7 @@ WITH found AS MATERIALIZED (
     FROM rota.logs l
     WHERE l.at >= %(low)s::timestamptz AND l.at < %(high)s::timestamptz
           AND (l.at, l.run_id, l.attempt, l.seq) < (%(at)s::timestamptz, %(run_id)s::bigint, %(of_attempt)s::integer, %(seq)s::integer)
-          AND (%(job)s::text IS NULL OR l.job = %(job)s::text)
+          AND (%(jobs)s::text[] IS NULL OR l.job = ANY (%(jobs)s::text[]))
           AND (%(levels)s::text[] IS NULL OR l.level = ANY (%(levels)s::text[]))
           AND (%(tenant)s::text IS NULL OR l.tenant = %(tenant)s::text)
           AND (%(worker)s::bigint IS NULL OR l.worker = %(worker)s::bigint)

@@ -8,7 +8,7 @@ FROM (
     ORDER BY l.at DESC, l.run_id DESC, l.attempt DESC, l.seq DESC
     OFFSET 0
 ) l
-WHERE (%(job)s::text IS NULL OR l.job = %(job)s::text)
+WHERE (%(jobs)s::text[] IS NULL OR l.job = ANY (%(jobs)s::text[]))
   AND (%(levels)s::text[] IS NULL OR l.level = ANY (%(levels)s::text[]))
   AND (%(tenant)s::text IS NULL OR l.tenant = %(tenant)s::text)
   AND (%(worker)s::bigint IS NULL OR l.worker = %(worker)s::bigint)

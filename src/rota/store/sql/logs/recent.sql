@@ -3,7 +3,7 @@ SELECT l.at, l.run_id, l.attempt, l.seq, l.worker, l.level, l.message, l.fields,
 FROM rota.logs l
 WHERE l.at >= rota.now() - make_interval(secs => %(seconds)s::double precision)
           AND (%(run)s::bigint IS NULL OR l.run_id = %(run)s::bigint)
-          AND (%(job)s::text IS NULL OR l.job = %(job)s::text)
+          AND (%(jobs)s::text[] IS NULL OR l.job = ANY (%(jobs)s::text[]))
           AND (%(levels)s::text[] IS NULL OR l.level = ANY (%(levels)s::text[]))
           AND (%(tenant)s::text IS NULL OR l.tenant = %(tenant)s::text)
           AND (%(worker)s::bigint IS NULL OR l.worker = %(worker)s::bigint)

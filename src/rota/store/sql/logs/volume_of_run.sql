@@ -3,7 +3,7 @@ WITH found AS MATERIALIZED (
     SELECT floor(extract(epoch FROM l.at - %(since)s::timestamptz) / %(step)s::double precision)::integer AS n, l.at, l.level, l.job, l.worker
     FROM rota.logs l
     WHERE l.run_id = %(run)s::bigint AND l.at >= greatest(%(since)s::timestamptz, %(low)s::timestamptz) AND l.at < %(until)s::timestamptz
-      AND (%(job)s::text IS NULL OR l.job = %(job)s::text)
+      AND (%(jobs)s::text[] IS NULL OR l.job = ANY (%(jobs)s::text[]))
       AND (%(levels)s::text[] IS NULL OR l.level = ANY (%(levels)s::text[]))
       AND (%(tenant)s::text IS NULL OR l.tenant = %(tenant)s::text)
       AND (%(worker)s::bigint IS NULL OR l.worker = %(worker)s::bigint)

@@ -3,18 +3,18 @@
 WITH r AS (
     SELECT s.started_at AS at, s.queue, s.outcome, s.attempts, s.duration_ms, s.longest_ms, s.histogram
     FROM rota.rollup_spans s
-    WHERE s.span = %(unit)s::text AND s.job = coalesce(%(job)s::text, '')
+    WHERE s.span = %(unit)s::text AND s.job = ANY (coalesce((SELECT rota.names_of(%(job)s::text)), ARRAY['']))
       AND s.queue = CASE WHEN %(job)s::text IS NULL THEN coalesce(%(queue)s::text, '') ELSE coalesce(%(queue)s::text, s.queue) END
       AND s.started_at >= %(since)s::timestamptz AND s.started_at < %(until)s::timestamptz
     UNION ALL
     SELECT m.minute, m.queue, m.outcome, m.attempts, m.duration_ms, m.longest_ms, m.histogram
     FROM rota.rollup_minutes m
-    WHERE %(unit)s::text = 'minute' AND m.job = %(job)s::text AND m.worker = 0
+    WHERE %(unit)s::text = 'minute' AND m.job = ANY ((SELECT rota.names_of(%(job)s::text))::text[]) AND m.worker = 0
       AND m.minute >= %(since)s::timestamptz AND m.minute < %(until)s::timestamptz
     UNION ALL
     SELECT m.minute, m.queue, m.outcome, m.attempts, m.duration_ms, m.longest_ms, m.histogram
     FROM rota.rollup_minutes m
-    WHERE m.worker <> 0 AND (%(job)s::text IS NULL OR m.job = %(job)s::text)
+    WHERE m.worker <> 0 AND (%(job)s::text IS NULL OR m.job = ANY ((SELECT rota.names_of(%(job)s::text))::text[]))
       AND m.minute >= %(since)s::timestamptz AND m.minute < %(until)s::timestamptz
 )
 SELECT date_bin(make_interval(secs => %(step)s::integer), r.at, %(since)s::timestamptz) AS at,
