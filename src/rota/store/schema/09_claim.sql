@@ -27,7 +27,8 @@ SET jit = off AS $$
 DECLARE
     seen record;
 BEGIN
-    SELECT statement_timestamp() + s.clock_offset AS clock, s.is_adopting,
+    SELECT statement_timestamp() + s.clock_offset AS clock,
+           CASE WHEN s.is_adopting THEN rota.adopting_limits() END AS adopting,
            EXISTS (SELECT FROM rota.workers w
                    WHERE w.id = for_worker AND w.state = 'live' AND w.lease_expires_at > clock_timestamp()) AS is_live,
            EXISTS (SELECT FROM rota.jobs j WHERE NOT j.is_enabled) AS has_disabled,
@@ -65,8 +66,8 @@ BEGIN
                  WHERE o.is_ready AND o.worker IS NULL AND o.queue = q.name AND o.tenant = lane
                    AND o.priority = p.priority::smallint
                    AND o.seq > coalesce(hints[(q.n - 1) * 10 + p.priority + 1], 0) AND o.job = ANY (known_jobs)
-                   AND NOT (seen.is_adopting
-                       AND rota.lacks_limit(o.job, o.queue, o.tenant, o.schedule, o.limit_keys))
+                   AND (seen.adopting IS NULL OR split_part(o.limit_keys[1], ':', 1) = ALL (seen.adopting)
+                       OR NOT rota.lacks_limit(o.job, o.queue, o.tenant, o.schedule, o.limit_keys))
                    AND (o.refused_by IS NULL OR NOT o.refused_by && (SELECT w.intakes FROM rota.workers w
                        WHERE w.id = for_worker))
                  ORDER BY o.seq LIMIT quota FOR UPDATE SKIP LOCKED
@@ -81,7 +82,7 @@ BEGIN
         (SELECT r.tid
          FROM unnest(CASE WHEN seen.is_shared THEN from_queues END) AS q (name)
          CROSS JOIN LATERAL rota.pick_shared(q.name, quota, known_jobs, for_worker,
-             seen.is_adopting, hints <> '{}') AS r (tid)
+             seen.adopting, hints <> '{}') AS r (tid)
          WHERE NOT EXISTS (SELECT FROM rota.queues s
                            WHERE s.name = q.name AND s.is_paused
                              AND (s.paused_until IS NULL OR s.paused_until > seen.clock))
@@ -120,7 +121,7 @@ END $$;
 -- Called by: claim_runs.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.pick_shared(of_queue text, most integer, known_jobs text[], for_worker bigint,
-    is_adopting boolean, is_marked boolean)
+    adopting text[], is_marked boolean)
 RETURNS SETOF tid LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
@@ -132,14 +133,13 @@ DECLARE
     total   double precision;
     share   integer;
     got     tid[];
-    grades  smallint[];
-    places  bigint[];
     n       integer;
     lanes   constant text := 'rota' || '.lanes_' || for_worker || '_' || md5(of_queue);
     marked  text[] := nullif(current_setting(lanes, true), '')::text[];
     marks   bigint[];
-    -- blocks of the table that the transaction has read so far: what a claim costs, whatever else the machine does
-    before  constant bigint := pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass);
+    -- blocks of the table that the transaction has read so far: what a lane costs, whatever else the machine does
+    before  bigint;
+    read    bigint;
 BEGIN
     SELECT array_agg(t.name ORDER BY t.turn), array_agg(t.weight ORDER BY t.turn), array_agg(0) INTO names, weights,
         taken
@@ -147,6 +147,7 @@ BEGIN
           FROM rota.busy_tenants(of_queue, for_worker, CASE WHEN is_marked THEN marked END) AS b (name)
           CROSS JOIN LATERAL (SELECT rota.tenant_weight(b.name) AS weight) w
           WHERE NOT EXISTS (SELECT FROM rota.tenants p WHERE p.name = b.name AND rota.tenant_is_paused(p))) t;
+    before := pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass);
     WHILE rest > 0 LOOP
         SELECT sum(w) INTO total FROM unnest(weights) w;
         EXIT WHEN coalesce(total, 0) = 0;
@@ -157,50 +158,51 @@ BEGIN
             -- What this transaction has taken before is passed over: its own locks do not hide it.
             IF is_marked AND names[i] = ANY (marked) THEN
                 marks := rota.marks_of(for_worker, of_queue, names[i]);
-                SELECT array_agg(p.tid), array_agg(p.priority), array_agg(p.seq), count(*) INTO got, grades, places, n
-                FROM (SELECT o.tid, o.priority, o.seq FROM generate_series(0, 9) AS g (priority)
-                      CROSS JOIN LATERAL (
-                          SELECT o.ctid AS tid, o.priority, o.seq FROM rota.open_runs o
-                          WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = names[i]
-                            AND o.priority = g.priority::smallint AND o.seq > marks[g.priority + 1]
-                            AND o.job = ANY (known_jobs)
-                            AND (o.refused_by IS NULL OR NOT o.refused_by && (SELECT w.intakes FROM rota.workers w
-                                WHERE w.id = for_worker))
-                            AND NOT (is_adopting
-                                AND rota.lacks_limit(o.job, o.queue, o.tenant, o.schedule, o.limit_keys))
-                          ORDER BY o.seq LIMIT taken[i] + share FOR UPDATE SKIP LOCKED) o
-                      OFFSET taken[i] LIMIT share) p;
+                got := ARRAY(
+                    SELECT o.tid FROM generate_series(0, 9) AS g (priority)
+                    CROSS JOIN LATERAL (
+                        SELECT o.ctid AS tid FROM rota.open_runs o
+                        WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = names[i]
+                          AND o.priority = g.priority::smallint AND o.seq > marks[g.priority + 1]
+                          AND o.job = ANY (known_jobs)
+                          AND (o.refused_by IS NULL OR NOT o.refused_by && (SELECT w.intakes FROM rota.workers w
+                              WHERE w.id = for_worker))
+                          AND (adopting IS NULL OR split_part(o.limit_keys[1], ':', 1) = ALL (adopting)
+                              OR NOT rota.lacks_limit(o.job, o.queue, o.tenant, o.schedule, o.limit_keys))
+                        ORDER BY o.seq LIMIT taken[i] + share FOR UPDATE SKIP LOCKED) o
+                    OFFSET taken[i] LIMIT share);
             ELSE
-                marks := NULL;
-                SELECT array_agg(p.tid), array_agg(p.priority), array_agg(p.seq), count(*) INTO got, grades, places, n
-                FROM (SELECT o.ctid AS tid, o.priority, o.seq FROM rota.open_runs o
-                      WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = names[i]
-                        AND o.job = ANY (known_jobs)
-                        AND (o.refused_by IS NULL OR NOT o.refused_by && (SELECT w.intakes FROM rota.workers w
-                            WHERE w.id = for_worker))
-                        AND NOT (is_adopting
-                            AND rota.lacks_limit(o.job, o.queue, o.tenant, o.schedule, o.limit_keys))
-                      ORDER BY o.priority, o.seq OFFSET taken[i] LIMIT share FOR UPDATE SKIP LOCKED) p;
+                got := ARRAY(
+                    SELECT o.ctid FROM rota.open_runs o
+                    WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = names[i]
+                      AND o.job = ANY (known_jobs)
+                      AND (o.refused_by IS NULL OR NOT o.refused_by && (SELECT w.intakes FROM rota.workers w
+                          WHERE w.id = for_worker))
+                      AND (adopting IS NULL OR split_part(o.limit_keys[1], ':', 1) = ALL (adopting)
+                          OR NOT rota.lacks_limit(o.job, o.queue, o.tenant, o.schedule, o.limit_keys))
+                    ORDER BY o.priority, o.seq OFFSET taken[i] LIMIT share FOR UPDATE SKIP LOCKED);
             END IF;
+            n := cardinality(got);
             RETURN QUERY SELECT unnest(got);
             rest := rest - n;
             taken[i] := taken[i] + n;
             IF n < share THEN
                 weights[i] := 0;
             END IF;
-            -- Marks cost a little, so that they are begun where a claim reads much for what it has found; then they
+            -- Marks cost a little, so that they are begun where a lane reads much for what is found in it; then they
             -- follow after some hundred runs, in whatever portions.
+            read := pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass);
             IF n > 0 AND (names[i] = ANY (marked) AND random() < n / 200.0
-                OR coalesce(cardinality(marked), 0) < 100
-                   AND pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass) - before
-                       > 200 + 20 * (most - rest)) THEN
-                PERFORM rota.mark_lane(for_worker, of_queue, names[i], grades, places);
+                OR coalesce(cardinality(marked), 0) < 100 AND read - before > 200 + 20 * n) THEN
+                PERFORM rota.mark_lane(for_worker, of_queue, names[i], array_agg(o.priority), array_agg(o.seq))
+                FROM rota.open_runs o WHERE o.ctid = ANY (got);
                 IF (names[i] = ANY (marked)) IS NOT TRUE THEN
                     marked := marked || names[i];
                     PERFORM set_config(lanes, marked::text, false);
                 END IF;
                 PERFORM set_config('rota' || '.marked', for_worker::text, false);
             END IF;
+            before := read;
             EXIT WHEN rest = 0;
         END LOOP;
     END LOOP;

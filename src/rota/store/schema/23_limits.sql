@@ -114,6 +114,14 @@ CREATE FUNCTION rota.next_pass(adopt_at timestamptz) RETURNS timestamptz LANGUAG
         THEN clock_timestamp() + greatest(interval '1 s', 10 * (clock_timestamp() - adopt_at)) END
 $$;
 
+-- The limits that runs from before them may still lack, as their keys begin. A run whose first key is of the only one
+-- lacks nothing, which a claim sees without a call.
+-- Called by: claim_runs.
+CREATE FUNCTION rota.adopting_limits() RETURNS text[] LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT array_agg(left(l.kind, 1) || l.id) FROM rota.limits l
+    WHERE l.adopt_at IS NOT NULL AND (l.adopted_id IS NULL OR l.adopt_xid IS NOT NULL)
+$$;
+
 -- Whether a run was enqueued before a limit that holds it now: nobody starts it before it is brought under that. Asked
 -- while such runs may commit, of the few that a claim is about to take.
 -- Called by: claim_runs, pick_shared.
@@ -311,7 +319,7 @@ BEGIN
 END $$;
 
 -- The limit that a key belongs to: a key begins with the first letter of the kind, the limit's id and a colon.
--- Called by: admit_key, limit_differences, mend_limits, take_others, why_limit.
+-- Called by: admit_runs, limit_differences, mend_limits, take_others, why_limit.
 CREATE FUNCTION rota.limit_of(key text) RETURNS rota.limits LANGUAGE sql STABLE SET jit = off AS $$
     SELECT l FROM rota.limits l WHERE l.id = substr(split_part(limit_of.key, ':', 1), 2)::bigint
 $$;

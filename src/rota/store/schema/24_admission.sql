@@ -18,6 +18,8 @@ DECLARE
     share integer;
     is_full boolean := false;
     one   text;
+    prefix text;
+    of_limit rota.limits;
     got   record;
     queues text[] := '{}';
     ready bigint[] := '{}';
@@ -47,7 +49,12 @@ BEGIN
     -- To each its share, so that a long line leaves something to the others.
     share := greatest(max_runs / greatest(cardinality(keys), 1), 1);
     FOREACH one IN ARRAY keys LOOP
-        got := rota.admit_key(one, share, one = ANY (marked));
+        -- Keys of one limit follow one another.
+        IF split_part(one, ':', 1) IS DISTINCT FROM prefix THEN
+            prefix := split_part(one, ':', 1);
+            of_limit := rota.limit_of(one);
+        END IF;
+        got := rota.admit_key(of_limit, one, share, one = ANY (marked));
         admitted := admitted + got.admitted;
         queues := queues || got.touched;
         ready := ready || got.ready;
@@ -86,15 +93,16 @@ END $$;
 -- counter and what was given back. Of keys where an admission reads much for what it finds the session keeps marks: the
 -- place of the counter, up to which id what was given back is counted, and up to where each priority of the line is
 -- admitted, both less a margin for what commits in another order. They are for speed only: a turn without them about
--- once a second finds the rest. A sequence keeps none of its line, whose order is strict.
--- Called by: line_of, mark_key, next_waited, place_of, rate_wait, take_others, take_slots.
-CREATE FUNCTION rota.key_marks(of_key text) RETURNS text[] LANGUAGE sql STABLE SET jit = off AS $$
+-- once a second finds the rest. A sequence keeps none of its line, whose order is strict. A turn over a thousand keys
+-- asks for marks a thousand times: this and the next are without settings, so that they are inlined.
+-- Called by: line_of, mark_key, next_waited, rate_wait, take_others, take_slots.
+CREATE FUNCTION rota.key_marks(of_key text) RETURNS text[] LANGUAGE sql STABLE AS $$
     SELECT nullif(current_setting('rota' || '.key_' || md5(of_key), true), '')::text[]
 $$;
 
 -- The keys of which this session has marks; NULL: none.
--- Called by: admit_key, admit_runs, mark_key.
-CREATE FUNCTION rota.marked_keys() RETURNS text[] LANGUAGE sql STABLE SET jit = off AS $$
+-- Called by: admit_key, admit_runs, mark_key, take_slots.
+CREATE FUNCTION rota.marked_keys() RETURNS text[] LANGUAGE sql STABLE AS $$
     SELECT nullif(nullif(current_setting('rota' || '.keys_marked', true), '')::text[], '{}')
 $$;
 
@@ -105,37 +113,22 @@ CREATE FUNCTION rota.walk_in() RETURNS double precision LANGUAGE sql VOLATILE SE
         - extract(epoch FROM clock_timestamp())::double precision, 0)
 $$;
 
--- Where the counter of a key is: by the mark, if that is not of an old version.
--- Called by: admit_key, mark_key, take_slots, use_slot.
-CREATE FUNCTION rota.place_of(of_tenant text, of_key text) RETURNS tid LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-DECLARE
-    known tid := (rota.key_marks(of_key))[1]::tid;
-    place tid;
-BEGIN
-    IF known IS NOT NULL THEN
-        SELECT s.ctid INTO place FROM rota.limit_slots s WHERE s.ctid = known AND s.tenant = of_tenant
-            AND s.key = of_key;
-    END IF;
-    IF place IS NULL THEN
-        SELECT s.ctid INTO place FROM rota.limit_slots s WHERE s.tenant = of_tenant AND s.key = of_key;
-    END IF;
-    RETURN place;
-END $$;
-
--- Moves the marks of a key: up to what has been counted, and to the last admitted run of each priority.
+-- Moves the marks of a key: to the place of its counter, up to what has been counted, and to the last of the runs that
+-- are about to leave the line, by priority.
 -- Called by: admit_key.
-CREATE FUNCTION rota.mark_key(of_tenant text, of_key text, released bigint, grades smallint[], places bigint[])
-RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.mark_key(of_key text, place tid, released bigint, leaving bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     margin constant integer := 200;
     marks  text[] := coalesce(rota.key_marks(of_key), ARRAY[NULL] || array_fill('0'::text, ARRAY[11]));
     marked text[] := rota.marked_keys();
+    one    record;
 BEGIN
-    marks[1] := rota.place_of(of_tenant, of_key)::text;
+    marks[1] := place::text;
     marks[2] := greatest(marks[2]::bigint, released - margin)::text;
-    FOR i IN 1..cardinality(grades) LOOP
-        marks[grades[i] + 3] := greatest(marks[grades[i] + 3]::bigint, places[i] - margin)::text;
+    FOR one IN SELECT o.priority, max(o.seq) AS seq FROM rota.open_runs o WHERE o.id = ANY (leaving) GROUP BY 1 LOOP
+        marks[one.priority + 3] := greatest(marks[one.priority + 3]::bigint, one.seq - margin)::text;
     END LOOP;
     PERFORM set_config('rota' || '.key_' || md5(of_key), marks::text, false);
     IF (of_key = ANY (marked)) IS NOT TRUE THEN
@@ -215,13 +208,12 @@ SET jit = off AS $$
     ) k ORDER BY 1
 $$;
 
--- Admits the runs that wait for one key, as many as there is room for.
+-- Admits the runs that wait for one key of a limit, as many as there is room for; without a limit, all.
 -- Called by: admit_runs.
-CREATE FUNCTION rota.admit_key(of_key text, max_runs integer, is_marked boolean, OUT admitted integer,
+CREATE FUNCTION rota.admit_key(l rota.limits, of_key text, max_runs integer, is_marked boolean, OUT admitted integer,
     OUT is_held boolean, OUT is_more boolean, OUT ready bigint[], OUT touched text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    l      rota.limits := rota.limit_of(of_key);
     clock  timestamptz;
     s      rota.limit_slots;
     room   integer;
@@ -232,9 +224,7 @@ DECLARE
     taken  integer := 0;      -- runs that have it
     asked  integer;
     seen   integer := 0;
-    grades smallint[] := '{}';     -- of those that are gone from the line, up to the first that stays
-    places bigint[] := '{}';
-    has_left boolean := false;
+    sure   integer;           -- how many of those that are ready stand before the first that stays
     counter record;
     before constant bigint := rota.blocks_of_limits();
 BEGIN
@@ -248,7 +238,7 @@ BEGIN
         WHERE is_marked;
         RETURN;
     END IF;
-    SELECT * INTO counter FROM rota.take_slots(l, of_key, is_marked);
+    counter := rota.take_slots(l, of_key, is_marked);
     s := counter.taken;
     IF s.key IS NULL THEN
         is_held := true;
@@ -276,12 +266,10 @@ BEGIN
             got := rota.take_others(one.id, one.payload, array_remove(one.missing, of_key), clock);
             is_held := is_held OR got IS NULL;
             is_more := is_more OR got IS FALSE;   -- its place in this line is the next one's
-            has_left := has_left OR got IS NULL;
+            IF got IS NULL THEN
+                sure := coalesce(sure, cardinality(ready));
+            END IF;
             CONTINUE WHEN got IS NOT TRUE;
-        END IF;
-        IF NOT has_left AND one.seq IS NOT NULL THEN
-            grades := grades || one.priority;
-            places := places || one.seq;
         END IF;
         ready := ready || one.id;
         used := used + cost;
@@ -297,12 +285,12 @@ BEGIN
             spent = s.spent, spent_at = s.spent_at, tokens = s.tokens, tokens_at = s.tokens_at,
             version = l.version, wait_until = CASE WHEN l.kind = 'rate'
                 THEN rota.rate_wait(l, s, of_key, clock, ready, is_marked) END
-        WHERE u.ctid = rota.place_of(s.tenant, s.key);
+        WHERE u.ctid = counter.place RETURNING u.ctid INTO counter.place;
     END IF;
-    IF (of_key = ANY (rota.marked_keys())) IS TRUE
-       OR rota.blocks_of_limits() - before > 200 + 20 * taken AND l.on_full = 'wait'
-          AND coalesce(cardinality(rota.marked_keys()), 0) < 100 THEN
-        PERFORM rota.mark_key(s.tenant, of_key, counter.released, grades, places);
+    IF rota.blocks_of_limits() - before > 200 + 20 * taken AND l.on_full = 'wait'
+       AND coalesce(cardinality(rota.marked_keys()), 0) < 100 OR of_key = ANY (rota.marked_keys()) THEN
+        PERFORM rota.mark_key(of_key, counter.place, counter.released,
+            CASE WHEN l.kind <> 'sequence' THEN ready[1:coalesce(sure, cardinality(ready))] END);
     END IF;
     -- The others are made ready together. Of a rate the moment counts, and what does not wait looks at who does.
     IF ready <> '{}' AND (l.kind = 'rate' OR l.on_full <> 'wait') THEN
@@ -318,9 +306,9 @@ BEGIN
     END IF;
 END $$;
 
--- Blocks of the tables of limits that the transaction has read so far.
+-- Blocks of the tables of limits that the transaction has read so far. Inlined.
 -- Called by: admit_key.
-CREATE FUNCTION rota.blocks_of_limits() RETURNS bigint LANGUAGE sql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.blocks_of_limits() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass)
          + pg_stat_get_xact_blocks_fetched('rota.limit_slots'::regclass)
          + pg_stat_get_xact_blocks_fetched('rota.limit_releases'::regclass)
@@ -331,7 +319,7 @@ $$;
 -- Called by: admit_key.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.line_of(l rota.limits, of_key text, most integer, only_run bigint, is_marked boolean)
-RETURNS TABLE (id bigint, missing text[], payload jsonb, priority smallint, seq bigint) LANGUAGE plpgsql VOLATILE
+RETURNS TABLE (id bigint, missing text[], payload jsonb) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_sort = off SET jit = off AS $$
 #variable_conflict use_column
@@ -343,7 +331,7 @@ BEGIN
         RETURN QUERY SELECT o.* FROM generate_series(0, 9) AS g (priority) CROSS JOIN LATERAL (
             SELECT o.id, rota.missing_keys(o.limit_keys, o.slots),
                 CASE WHEN l.cost IS NOT NULL OR cardinality(o.limit_keys) > 1
-                    THEN coalesce(o.payload, rota.large_payload(o.id)) END, o.priority, o.seq
+                    THEN coalesce(o.payload, rota.large_payload(o.id)) END
             FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
               AND o.priority = g.priority::smallint AND o.seq > marks[g.priority + 1]
             ORDER BY o.seq LIMIT most FOR UPDATE SKIP LOCKED) o LIMIT most;
@@ -352,7 +340,7 @@ BEGIN
         RETURN QUERY SELECT o.id, CASE WHEN cardinality(o.limit_keys) = 1 THEN o.limit_keys
             ELSE rota.missing_keys(o.limit_keys, o.slots) END,
                 CASE WHEN l.cost IS NOT NULL OR cardinality(o.limit_keys) > 1
-                    THEN coalesce(o.payload, rota.large_payload(o.id)) END, o.priority, o.seq
+                    THEN coalesce(o.payload, rota.large_payload(o.id)) END
             FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
             ORDER BY o.priority, o.seq LIMIT most FOR UPDATE SKIP LOCKED;
         RETURN;
@@ -365,34 +353,48 @@ BEGIN
         ORDER BY h.seq LIMIT 1;
     END IF;
     RETURN QUERY SELECT o.id, rota.missing_keys(o.limit_keys, o.slots),
-            coalesce(o.payload, rota.large_payload(o.id)), NULL::smallint, NULL::bigint
+            coalesce(o.payload, rota.large_payload(o.id))
         FROM rota.open_runs o WHERE o.id = head AND o.held_by = 'limit' AND o.limit_key = of_key FOR UPDATE SKIP LOCKED;
 END $$;
 
--- Locks the counter of a key, with what was given back taken off; nothing where somebody else holds it.
+-- Locks the counter of a key, with what was given back taken off; nothing where somebody else holds it. `place` is
+-- where its row is now: as it is locked, it stays there until the caller changes it.
 -- Called by: admit_key, adopt_runs, take_others.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.take_slots(l rota.limits, of_key text, is_marked boolean, OUT taken rota.limit_slots,
-    OUT released bigint)
+    OUT place tid, OUT released bigint)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    counted constant bigint := coalesce(CASE WHEN is_marked THEN (rota.key_marks(of_key))[2]::bigint END, 0);
+    marks   constant text[] := CASE WHEN rota.marked_keys() IS NOT NULL THEN rota.key_marks(of_key) END;
+    counted constant bigint := coalesce(CASE WHEN is_marked THEN marks[2]::bigint END, 0);
+    slot    record;
     freed  integer;
     failed bigint;
     ended  bigint[];
 BEGIN
-    SELECT * INTO taken FROM rota.limit_slots s
-    WHERE s.ctid = rota.place_of(l.tenant, of_key) AND s.tenant = l.tenant AND s.key = of_key FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
-        IF EXISTS (SELECT FROM rota.limit_slots s WHERE s.tenant = l.tenant AND s.key = of_key) THEN
-            RETURN;
-        END IF;
-        INSERT INTO rota.limit_slots (tenant, key) VALUES (l.tenant, of_key) ON CONFLICT DO NOTHING
-        RETURNING * INTO taken;
-        IF NOT FOUND THEN
-            RETURN;
-        END IF;
+    IF marks IS NOT NULL THEN
+        -- Not if that is an old version of the row.
+        SELECT s AS counter, s.ctid AS place INTO slot FROM rota.limit_slots s
+        WHERE s.ctid = marks[1]::tid AND s.tenant = l.tenant AND s.key = of_key FOR UPDATE SKIP LOCKED;
+        place := slot.place;
     END IF;
+    IF place IS NULL THEN
+        SELECT s AS counter, s.ctid AS place INTO slot FROM rota.limit_slots s
+        WHERE s.tenant = l.tenant AND s.key = of_key FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            -- Somebody holds it: an INSERT would wait for the end of a transaction that deletes it.
+            IF EXISTS (SELECT FROM rota.limit_slots s WHERE s.tenant = l.tenant AND s.key = of_key) THEN
+                RETURN;
+            END IF;
+            INSERT INTO rota.limit_slots AS s (tenant, key) VALUES (l.tenant, of_key) ON CONFLICT DO NOTHING
+            RETURNING s AS counter, s.ctid AS place INTO slot;
+            IF NOT FOUND THEN
+                RETURN;
+            END IF;
+        END IF;
+        place := slot.place;
+    END IF;
+    taken := slot.counter;
     IF EXISTS (SELECT FROM rota.limit_releases r WHERE r.key = of_key AND r.id > counted) THEN
         WITH gone AS (
             DELETE FROM rota.limit_releases r
@@ -409,24 +411,24 @@ BEGIN
                                      THEN NULL
                                  ELSE taken.blocked_by END;
         UPDATE rota.limit_slots s SET in_use = taken.in_use, blocked_by = taken.blocked_by
-        WHERE s.ctid = rota.place_of(l.tenant, of_key);
+        WHERE s.ctid = take_slots.place RETURNING s.ctid INTO place;
     END IF;
 END $$;
 
--- Takes one place in the counter.
+-- Takes one place in the counter, which the caller has locked.
 -- Called by: take_others.
-CREATE FUNCTION rota.use_slot(l rota.limits, s rota.limit_slots, clock timestamptz, cost integer) RETURNS void
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
+CREATE FUNCTION rota.use_slot(l rota.limits, s rota.limit_slots, place tid, clock timestamptz, cost integer)
+RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     IF l.kind = 'rate' THEN
         s := rota.spend_tokens(l, s, clock, cost);
         UPDATE rota.limit_slots u SET spent = s.spent, spent_at = s.spent_at, tokens = s.tokens,
             tokens_at = s.tokens_at, wait_until = NULL,
             admitted = u.admitted + 1, used_at = clock_timestamp()
-        WHERE u.ctid = rota.place_of(s.tenant, s.key);
+        WHERE u.ctid = use_slot.place;
     ELSE
         UPDATE rota.limit_slots u SET in_use = u.in_use + 1, admitted = u.admitted + 1, used_at = clock_timestamp()
-        WHERE u.ctid = rota.place_of(s.tenant, s.key);
+        WHERE u.ctid = use_slot.place;
     END IF;
 END $$;
 
@@ -439,6 +441,7 @@ DECLARE
     one   text;
     l     rota.limits;
     s     rota.limit_slots;
+    counter record;
 BEGIN
     FOREACH one IN ARRAY others LOOP
         l := rota.limit_of(one);
@@ -456,7 +459,8 @@ BEGIN
     FOREACH one IN ARRAY others LOOP
         l := rota.limit_of(one);
         CONTINUE WHEN l.id IS NULL;
-        PERFORM rota.use_slot(l, (rota.take_slots(l, one, false)).taken, clock, rota.cost_of(l, payload));
+        counter := rota.take_slots(l, one, false);
+        PERFORM rota.use_slot(l, counter.taken, counter.place, clock, rota.cost_of(l, payload));
     END LOOP;
     RETURN true;
 END $$;
@@ -675,6 +679,7 @@ CREATE FUNCTION rota.adopt_runs(max_runs integer DEFAULT 1000) RETURNS integer L
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     l       rota.limits;
+    prefix  text;
     one     record;
     keys    text[];
     added   text;
@@ -695,11 +700,13 @@ BEGIN
         RETURN NULL;
     END IF;
     SELECT * INTO l.adopted_id, l.adopt_at, l.adopt_xid FROM rota.begin_pass(l.adopted_id, l.adopt_at, l.adopt_xid);
+    prefix := left(l.kind, 1) || l.id;
     SELECT max(r.id), count(*), array_agg(r.id) FILTER (WHERE (l.jobs IS NULL OR r.job = ANY (l.jobs))
            AND (l.queue IS NULL OR l.queue = r.queue) AND (l.tenant = '' OR l.tenant = r.tenant)
            AND (l.schedule IS NULL OR l.schedule = r.schedule)
+           AND split_part(r.limit_keys[1], ':', 1) IS DISTINCT FROM prefix
            AND (r.limit_keys IS NULL OR NOT EXISTS (SELECT FROM unnest(r.limit_keys) k
-               WHERE split_part(k, ':', 1) = left(l.kind, 1) || l.id)))
+               WHERE split_part(k, ':', 1) = prefix)))
     INTO last_id, seen, ids
     FROM (SELECT o.id, o.job, o.queue, o.tenant, o.schedule, o.limit_keys FROM rota.open_runs o
         WHERE o.id > l.adopted_id ORDER BY o.id LIMIT max_runs) r;
@@ -714,7 +721,7 @@ BEGIN
         END IF;
         keys := rota.limit_keys_of(one.job, one.queue, one.tenant, one.schedule,
             coalesce(one.payload, rota.large_payload(one.id)));
-        added := (SELECT k FROM unnest(keys) k WHERE split_part(k, ':', 1) = left(l.kind, 1) || l.id);
+        added := (SELECT k FROM unnest(keys) k WHERE split_part(k, ':', 1) = prefix);
         CONTINUE WHEN added IS NULL;
         IF one.state = 'running' AND l.kind = 'rate' THEN
             -- What has started has started; its next attempt waits for its token.
