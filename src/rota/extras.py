@@ -18,6 +18,7 @@ EXTRAS = {
         "starlette",
         "uvicorn",
         "h11",
+        "itsdangerous",
         "jinja2",
         "markupsafe",
         "prometheus_client",

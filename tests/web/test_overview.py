@@ -14,7 +14,7 @@ import pytest
 import rota
 from rota.runtime.metrics.rollups import Rollups
 from rota.web import create_site
-from rota.web.charts import line
+from rota.web.charts import dots, line
 from rota.web.pages.live import topics_of
 from rota.web.plots import Plot, PlotLine, round_up
 from rota.web.watch import Watch
@@ -131,8 +131,9 @@ async def test_charts_have_a_range(web: Browser, shop: rota.App, span: str, step
     assert re.search(rf'range={span}" aria-current="true"', web.page)
     assert "3, 100 % of all" in web.text
     found = [json.loads(unescape(it)) for it in re.findall(r'data-chart="([^"]*)"', web.page)]
-    assert [len(it["lines"][0]["values"]) for it in found] == [steps] * 4
-    assert sum(it or 0 for it in found[1]["lines"][0]["values"]) > 0
+    assert [len(it["times"]) for it in found] == [steps] * 4
+    assert [label for label, _ in found[1]["lines"]] == ["failed", "yesterday"]
+    assert any(value != "0" for value in found[1]["lines"][0][1])
 
 
 async def test_a_range_that_is_none_is_an_hour(web: Browser) -> None:
@@ -229,8 +230,13 @@ def test_a_chart_says_what_it_shows() -> None:
     assert plot.axis.top == 100
     assert plot.labels == ["100 ms", "75 ms", "50 ms", "25 ms", "0"]
     assert plot.ticks == ["00:00", "00:01", "00:02", "00:03", "00:04"]
-    assert json.loads(plot.data)["lines"][0]["values"] == [None, 4.0, None, 90.0]
-    assert line(lines[0].values, 100) == "M200 96h.1M600 10h.1", "a value alone is a point"
+    assert json.loads(plot.data) == {
+        "times": ["00:00", "00:01", "00:02", "00:03"],
+        "lines": [["p95", ["", "4 ms", "", "90 ms"]]],
+    }
+    assert line(lines[0].values, 100) == ""
+    assert dots(lines[0].values, 100) == "M225 96h.1M525 10h.1", "a value alone is a point"
+    assert line([1, 2, None, 3], 4) == "M75 75L225 50"
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,11 @@ from rota.model.limit import (
     Order,
 )
 from rota.model.page import Page
+from rota.model.tenant import split_name
 from rota.model.words import plural
 from rota.store import limits
 from rota.store.plans import Plan, call
+from rota.store.schedules.lists import named
 
 Found = list[LimitInfo]
 
@@ -43,7 +45,7 @@ def _complete(changes: dict[str, Any]) -> dict[str, Any]:
     if changes.get("kind") != "rate":
         changes |= {"period_seconds": None, "burst": None, "cost": None}
     if changes.get("kind") == "sequence":
-        return changes | {"cap": 1}
+        return changes | {"cap": 1, "next_after": changes.get("next_after") or "end"}
     return changes | {"next_after": None}
 
 
@@ -64,6 +66,20 @@ def _unblocked(result: int, is_changed: bool, at: ShowTime) -> str:
 
 def _before_unblock(limit: LimitInfo) -> str:
     return "The sequence continues without the failed run that it waits for."
+
+
+def _schedule(name: str, tenant: str) -> Plan[str]:
+    """A limit knows a schedule by its name alone; lists print it as `TENANT/NAME`."""
+    owner, rest = split_name(name)
+    if owner is None or (yield from named(name, "")) is not None:
+        return name
+    if owner != tenant:
+        raise LimitError(
+            f'schedule "{rest}" belongs to tenant "{owner}", and the limit does not',
+            hint="use a limit of the same tenant",
+            field="schedule",
+        )
+    return rest
 
 
 class LimitCommands(Commands):
@@ -107,6 +123,10 @@ class LimitCommands(Commands):
         running attempts continue, and nothing new starts until there is room.
 
         `app.limits.set("mail", queue="mail", cap=5)`"""
+        if changes.get("period_seconds") is not None:
+            changes.setdefault("kind", "rate")
+        if changes.get("schedule") is not None:
+            changes["schedule"] = yield from _schedule(str(changes["schedule"]), tenant)
         given = {"name": name, "changes": json.dumps(changes), "tenant": tenant, "reason": reason}
         yield from call("set_limit", **given, actor=self.actor)
         return (yield from limits.find_limit(name, tenant))

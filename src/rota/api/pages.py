@@ -14,8 +14,8 @@ from fastapi import Response
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from rota.api.schemas.values import write_cursor
 from rota.api.schemas.views import list_of
+from rota.model.cursors import write_cursor
 from rota.model.error_group import ErrorPage
 from rota.model.log import LogPage
 from rota.model.page import Page

@@ -51,7 +51,7 @@ def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
 
     about = f"{noun.one.capitalize()} name"
     about += ", or TENANT/NAME." if operation.takes("tenant") else "."
-    target = typer.Argument(metavar="NAME…", help=about, autocompletion=complete)
+    target = typer.Argument(metavar="NAME", help=about, autocompletion=complete)
     parameters = [
         inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context),
         inspect.Parameter("targets", _KEYWORD, annotation=Annotated[list[str], target]),

@@ -7,11 +7,6 @@ from rota.store.sessions import handlers
 from rota.store.statements import Statement as Statement
 from rota.store.statements import Statements
 
-# Its end is written in it, whatever the server's default.
-_BEGIN = "BEGIN READ WRITE;\n"
-# A deferred constraint would otherwise fail in COMMIT, after an end that looked written.
-_SETTLE = "SET CONSTRAINTS ALL IMMEDIATE;\n"
-
 
 class Lending:
     """For the one session of an attempt."""
@@ -27,22 +22,24 @@ class Lending:
 
     def open(self) -> Statement:
         """The beginning of a transaction too. Answers, in its last column, which one it is."""
-        sql, parameters = self.begin()
-        return _BEGIN + sql, parameters
+        return self.begin(opens=True)
 
-    def begin(self, *, is_local: bool = True, level: str | None = None) -> Statement:
+    def begin(
+        self, *, is_local: bool = True, level: str | None = None, opens: bool = False
+    ) -> Statement:
         """Local to the transaction wherever there is one, so that it works through a pooler."""
-        return handlers.lend(
-            self._statements, name=self.name, idle=self.idle, level=level, is_local=is_local
-        )
+        given = {"name": self.name, "idle": self.idle}
+        return handlers.lend(self._statements, **given, level=level, is_local=is_local, opens=opens)
 
     def end(self, *, is_settled: bool = False) -> Statement:
         """Several statements in one: for a cursor that fills in parameters by itself. What is
-        deferred runs with what the code has set. Returns which transaction this is, and marks the
+        deferred runs first, with what the code has set: it would otherwise fail in COMMIT, after
+        an end that looked written. Returns which transaction this is, and marks the
         place behind which the end of the run is written."""
         reset, parameters = self.reset()
         mark, _ = handlers.mark(self._statements)
-        return f"{'' if is_settled else _SETTLE}{reset};\n{mark}", parameters
+        settle = "" if is_settled else f"{handlers.settle(self._statements)[0]};\n"
+        return f"{settle}{reset};\n{mark}", parameters
 
     def reset(self) -> Statement:
         """The same without running what is deferred, and without a mark."""

@@ -28,13 +28,13 @@ from rota.executors.sql_result import FunctionResult, SqlFailure, read_result
 from rota.model.outcome import Outcome
 from rota.model.run import Claim
 from rota.store.runs.ends import end_one
+from rota.store.sessions import handlers
 from rota.store.sessions.opening import lent
 from rota.store.sql_jobs import SqlCall, find_call
 from rota.store.statements import Statements
 
 WriteLog = Callable[[str, str, Mapping[str, Any]], None]
 
-_LIMIT = "SELECT pg_catalog.set_config('statement_timeout', %s, %s)"
 _CLOCK_RATE = 1001  # milliseconds of the server in a second of ours: its clock may be corrected
 _CANCEL_AGAIN = 0.2
 _QUIET_STATES = (None, "00000", "01000")
@@ -128,7 +128,9 @@ class SqlFunctionCall:
         if self._timeout is not None:
             left = self._timeout - (time.monotonic() - self._started)
             # Rounded up: before the attempt's time is over, its end would be no timeout.
-            await conn.execute(_LIMIT, [f"{max(1, ceil(left * _CLOCK_RATE) + 1)}ms", is_local])
+            timeout = f"{max(1, ceil(left * _CLOCK_RATE) + 1)}ms"
+            limit = handlers.limit(self._statements, timeout=timeout, is_local=is_local)
+            await conn.execute(*limit)
 
     async def _close_up(self, conn: AsyncConnection[Any], call: SqlCall) -> None:
         """After the body, whose code may still run: in deferred triggers, and as its role."""

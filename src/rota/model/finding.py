@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -42,3 +43,13 @@ def judge(value: float | None, *, warn: float, bad: float) -> Verdict:
     if value is None or value < warn:
         return "ok"
     return "bad" if value >= bad else "warn"
+
+
+def graded(
+    check: str, verdict: Verdict, fine: str, wrong: str, *, figure: str, limit: str | None = None,
+    detail: str, advice: str, commands: Sequence[str] = (),
+) -> Finding:  # fmt: skip
+    """One check with both of its titles; impact and advice only if something is wrong."""
+    if verdict == "ok":
+        return Finding(check, "ok", fine, figure, limit)
+    return Finding(check, verdict, wrong, figure, limit, detail, advice, list(commands))

@@ -76,6 +76,7 @@ class QueueInfo:
         float, Field("Age of the counts: 0, unless very many runs are unfinished.", 0.0)
     ]
     workers: Annotated[int, Field("Live workers that claim from it.", 2)]
+    is_used: Annotated[bool, Field("Whether a job or an unfinished run names it.", True)]
     is_paused: Annotated[bool, Field("Whether the queue is paused.", False)]
     paused_at: Annotated[datetime | None, Field("Since when it is paused.")]
     paused_by: Annotated[str | None, Field("Who paused it.")]

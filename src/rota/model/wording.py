@@ -154,7 +154,7 @@ WORDS: tuple[Words, ...] = (
         "set cap 100 and period_seconds 60",
         "pass cap=100 and period_seconds=60",
         "set cap 100 and period_seconds 60",
-        "pass --cap 100 --per 1m",
+        "pass --cap 100 --period 1m",
         "set cap 100 and period 60",
     ),
     Words(

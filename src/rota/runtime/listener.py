@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import psycopg
-from psycopg import sql
 from psycopg.pq.abc import PGconn
 
 from rota.runtime.lease.health import Turns
@@ -123,7 +122,7 @@ class Listener:
     async def _listen(self, conn: AsyncConn) -> None:
         self.common = await self._database.fetch_on(conn, calls.common_channel())
         for channel in (self.common, *self._channels):
-            await conn.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            await conn.execute(calls.listen(self._database.statements, channel))
         self._heard_at = time.monotonic()
         self._turns.went_well()
         self._set(True)
@@ -153,7 +152,7 @@ class Listener:
 
     async def _check(self, conn: AsyncConn) -> None:
         """A pooler or a fail-over can leave a connection that hears nothing and says nothing."""
-        await conn.execute("SELECT pg_notify(%s, %s)", [self.channel, self._probe])
+        await self._database.fetch_on(conn, calls.probe(self.channel, self._probe))
         async for call in conn.notifies(timeout=_PROBE_WAIT, stop_after=1):
             self._hear(call.payload, call.channel)
             return

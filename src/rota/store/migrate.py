@@ -1,12 +1,13 @@
-"""Numbered SQL files, applied forward, each in its own transaction, by one process at a time.
+"""Numbered SQL files for tables, types, indexes and data, applied forward, each in its own
+transaction, by one process at a time; functions, views and triggers come with the last of them.
 
 A file may carry a line `-- oldest-code: N`: from it on, releases that know no file above N - 1
 can no longer work with the schema. Without the line a file only adds, and the releases before
 it run on.
 
-Until the first release the schema stands once, in `schema/`, one topic a file: the first migration
-is those files, one after the other. A release freezes it as `migrations/0001_baseline.sql`, and
-what changes afterwards comes by further files; a test compares them with `schema/`.
+Until the first release the first migration is built from `schema/`, one topic a file. A release
+freezes it as `migrations/0001_baseline.sql`. From then on a change of a table is a further file,
+and a change of a function, a view or a trigger is made in `schema/` only (`store/repeatable.py`).
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from rota.errors import SchemaError
+from rota.store.repeatable import Connection, Objects, parse
 from rota.store.sessions.opening import SETTINGS, Session, own
-from rota.store.statements import render
+from rota.store.statements import Statements, render
 
+STORE: Traversable = files("rota.store")  # a test puts a made-up release in its place
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql$")
 _OLDEST = re.compile(r"^-- oldest-code: (\d+)$", re.MULTILINE)
 _LOCK_TRIES = 10
@@ -64,18 +69,16 @@ class Installed:
 
 def baseline() -> Migration:
     """The whole schema as one migration: the topic files in their order."""
-    topics = files("rota.store").joinpath("schema").iterdir()
+    topics = STORE.joinpath("schema").iterdir()
     texts = {one.name: one.read_text("utf-8") for one in topics if one.name.endswith(".sql")}
-    # Functions name tables and functions of later files.
-    parts = ["SET LOCAL check_function_bodies = off;", *(texts[name] for name in sorted(texts))]
-    return Migration(1, "baseline", "\n".join(parts))
+    return Migration(1, "baseline", "\n".join(texts[name] for name in sorted(texts)))
 
 
 @cache
 def known() -> tuple[Migration, ...]:
     """The migrations of this release, in order."""
     found = []
-    for file in files("rota.store").joinpath("migrations").iterdir():
+    for file in STORE.joinpath("migrations").iterdir():
         match = _FILE.match(file.name)
         if match:
             found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
@@ -88,42 +91,29 @@ def latest() -> int:
     return known()[-1].number
 
 
-def installed(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> Installed | None:
+def installed(conn: Connection, schema: str) -> Installed | None:
     """What the database holds; None where Rota was never installed."""
-    table = sql.Identifier(schema, "migrations")
-    row = conn.execute("SELECT to_regclass(%s)", [table.as_string()]).fetchone()
-    if row is None or row[0] is None:
+    statements = Statements(schema)
+    if conn.execute(statements.get("migrate/is_installed").encode()).fetchone() != (True,):
         return None
-    query = sql.SQL(
-        "SELECT coalesce(max(number), 0), coalesce(max(oldest_code), 0),"
-        " bool_or(number = %s AND name <> %s) IS TRUE FROM {}"
-    )
     first = known()[0]
-    found = conn.execute(query.format(table), [first.number, first.name]).fetchone() or (
-        0,
-        0,
-        False,
-    )
-    return Installed(int(str(found[0])), int(str(found[1])), bool(found[2]))
+    query = statements.get("migrate/installed").encode()
+    found = conn.execute(query, {"number": first.number, "name": first.name}).fetchone()
+    return Installed(*(found or (0, 0, False)))
 
 
-def shadowing_role(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> str | None:
+def shadowing_role(conn: Connection, schema: str) -> str | None:
     """The role of this session, if it finds the schema before the user's own because of its name
     alone."""
-    row = conn.execute("SELECT current_user, current_setting('search_path')").fetchone()
-    role, path = map(str, row or ("", ""))
+    query = Statements(schema).get("migrate/session").encode()
+    role, path = conn.execute(query).fetchone() or ("", "")
     return role if role == schema and "$user" in path else None
 
 
-def superuser(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> str | None:
+def superuser(conn: Connection, schema: str) -> str | None:
     """The owner of the schema's tables, if it is one: granted roles may call functions that run
     with the owner's privileges."""
-    query = (
-        "SELECT r.rolname FROM pg_catalog.pg_class c"
-        " JOIN pg_catalog.pg_roles r ON r.oid = c.relowner"
-        " WHERE c.oid = pg_catalog.to_regclass(%s) AND r.rolsuper"
-    )
-    row = conn.execute(query, [sql.Identifier(schema, "jobs").as_string()]).fetchone()
+    row = conn.execute(Statements(schema).get("migrate/superuser").encode()).fetchone()
     return str(row[0]) if row else None
 
 
@@ -157,7 +147,7 @@ def _refuse_other(found: Installed, schema: str) -> None:
         )
 
 
-def pending(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> list[Migration]:
+def pending(conn: Connection, schema: str) -> list[Migration]:
     found = installed(conn, schema)
     if found is not None:
         _refuse_other(found, schema)
@@ -172,10 +162,10 @@ def migrate(url: str, schema: str, *, upto: int | None = None) -> list[Migration
         _check_encoding(conn)
         _prepare(conn, schema)
         todo = [one for one in pending(conn, schema) if upto is None or one.number <= upto]
-        return [one for one in todo if _apply(conn, schema, one)]
+        return [one for one in todo if _Upgrade(conn, schema, one).apply()]
 
 
-def _check_encoding(conn: psycopg.Connection[tuple[object, ...]]) -> None:
+def _check_encoding(conn: Connection) -> None:
     if conn.info.parameter_status("server_encoding") == "SQL_ASCII":
         raise SchemaError(
             "the database's encoding is SQL_ASCII, which Rota does not support",
@@ -183,53 +173,67 @@ def _check_encoding(conn: psycopg.Connection[tuple[object, ...]]) -> None:
         )
 
 
-def _prepare(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
+def _prepare(conn: Connection, schema: str) -> None:
+    statements = Statements(schema)
     while not installed(conn, schema):
         with suppress(*_MADE_MEANWHILE), conn.transaction():
-            conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
-            conn.execute(
-                sql.SQL(
-                    "CREATE TABLE IF NOT EXISTS {} (number integer PRIMARY KEY, name text NOT NULL,"
-                    " oldest_code integer NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
-                ).format(sql.Identifier(schema, "migrations"))
-            )
+            conn.execute(statements.naming("migrate/create_schema", schema=schema))
+            conn.execute(statements.get("migrate/create_table").encode())
 
 
-def _apply(conn: psycopg.Connection[tuple[object, ...]], schema: str, one: Migration) -> bool:
-    """One file, one transaction; False if another process has applied it. Waits for locks in short
-    tries, so that a migration which cannot get a table does not make everybody queue behind it."""
-    for attempt in range(1, _LOCK_TRIES + 1):
-        try:
-            with conn.transaction():
-                # Behind a pooler the session has none of what ours have.
-                for name, value in (SETTINGS | {"client_min_messages": "warning"}).items():
-                    conn.execute("SELECT set_config(%s, %s, true)", [name, value])
-                return _apply_locked(conn, schema, one)
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-            if attempt == _LOCK_TRIES:
-                raise
-            time.sleep(0.1 * attempt)
-    return False
+@dataclass(frozen=True, slots=True)
+class _Upgrade:
+    """One file, applied to one database."""
 
+    conn: Connection
+    schema: str
+    migration: Migration
 
-def _apply_locked(
-    conn: psycopg.Connection[tuple[object, ...]], schema: str, one: Migration
-) -> bool:
-    """The lock is one of the table that says what is applied: who may not change that, cannot keep
-    others from migrating."""
-    table = sql.Identifier(schema, "migrations")
-    conn.execute("SET LOCAL lock_timeout = '60s'")  # somebody may be at a long one
-    conn.execute(sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(table))
-    query = sql.SQL("SELECT FROM {} WHERE number = %s").format(table)
-    if conn.execute(query, [one.number]).fetchone() is not None:
+    def apply(self) -> bool:
+        """In one transaction; False if another process has applied it. Waits for locks in short
+        tries, so that a migration which cannot get a table does not make everybody queue behind
+        it."""
+        for attempt in range(1, _LOCK_TRIES + 1):
+            try:
+                with self.conn.transaction():
+                    # Behind a pooler the session has none of what ours have.
+                    for name, value in (SETTINGS | {"client_min_messages": "warning"}).items():
+                        self._run("migrate/set", name=name, value=value)
+                    return self._apply_locked()
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+                if attempt == _LOCK_TRIES:
+                    raise
+                time.sleep(0.1 * attempt)
         return False
-    conn.execute("SET LOCAL lock_timeout = '2s'")
-    text = render(one.text, schema)
-    if conn.info.parameter_status("server_encoding") != "UTF8":
-        text = text.translate(_PLAINER).encode("ascii", "replace").decode()
-    conn.execute(text.encode())
-    if one.number > 1:  # the first one does it itself
-        conn.execute(render("SELECT rota.pin_functions()", schema).encode())
-    insert = sql.SQL("INSERT INTO {} (number, name, oldest_code) VALUES (%s, %s, %s)")
-    conn.execute(insert.format(table), [one.number, one.name, one.oldest_code])
-    return True
+
+    def _apply_locked(self) -> bool:
+        """The lock is one of the table that says what is applied: who may not change that, cannot
+        keep others from migrating."""
+        # Another process may be at a long one.
+        self._run("migrate/set", name="lock_timeout", value="60s")
+        self._run("migrate/lock")
+        number, hashes = self._run("migrate/newest").fetchone() or (0, {})
+        if number >= self.migration.number:
+            return False
+        self._run("migrate/set", name="lock_timeout", value="2s")
+        objects = Objects(self.conn, self.schema, self._render, self.migration.number)
+        self.conn.execute(self._render(self.migration.text))
+        hashes |= objects.hashes(parse(self.migration.text))
+        is_last = self.migration == known()[-1]
+        if is_last:
+            hashes = objects.define(parse(baseline().text), hashes)
+        if is_last or self.migration.number > 1:  # the first one does it itself
+            self._run("migrate/pin")
+        one = self.migration
+        row = {"number": one.number, "name": one.name, "oldest_code": one.oldest_code}
+        self._run("migrate/record", **row, objects=Jsonb(hashes))
+        return True
+
+    def _run(self, name: str, /, **params: object) -> psycopg.Cursor[tuple[Any, ...]]:
+        return self.conn.execute(Statements(self.schema).get(name).encode(), params)
+
+    def _render(self, text: str) -> bytes:
+        text = render(text, self.schema)
+        if self.conn.info.parameter_status("server_encoding") != "UTF8":
+            text = text.translate(_PLAINER).encode("ascii", "replace").decode()
+        return text.encode()

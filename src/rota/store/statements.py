@@ -11,6 +11,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
+from psycopg import sql
+
 from rota.store.queries import Query
 
 Style = Literal["numeric", "named"]
@@ -28,7 +30,7 @@ def render(text: str, schema: str) -> str:
 
 
 @cache
-def convert(sql: str, style: Style) -> tuple[str, tuple[str, ...]]:
+def convert(text: str, style: Style) -> tuple[str, tuple[str, ...]]:
     """A statement with `%(name)s::type` in another style of parameters, and their order.
 
     `numeric` is asyncpg's `$1`, one number a name. `named` is SQLAlchemy's `:name`, cast by CAST:
@@ -45,19 +47,20 @@ def convert(sql: str, style: Style) -> tuple[str, tuple[str, ...]]:
             return place
         return f"CAST({place} AS {kind})" if style == "named" else f"{place}::{kind}"
 
-    return _PARAMETER.sub(replace, sql), tuple(names)
+    return _PARAMETER.sub(replace, text), tuple(names)
 
 
 _CALL = re.compile(r"(\w+)\(([\w, ]*)\)")
 
 
 @cache
-def _read(name: str) -> str:
+def read(name: str) -> str:
+    """A file as it is, for a statement that names nothing of the schema; or a call."""
     if called := _CALL.fullmatch(name):
         arguments = ", ".join(f"{one} => %({one})s" for one in called[2].split(", ") if one)
         return f"SELECT rota.{called[1]}({arguments}) AS answer"
     text = files("rota.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
-    return _INCLUDED.sub(lambda found: _read(found[1]), text)
+    return _INCLUDED.sub(lambda found: read(found[1]), text)
 
 
 class Statements:
@@ -71,18 +74,20 @@ class Statements:
         """The statement of a file such as `runs/claim`, or the call of a SQL function."""
         text = self._rendered.get(name)
         if text is None:
-            text = self._rendered[name] = render(_read(name), self.schema)
+            text = self._rendered[name] = render(read(name), self.schema)
         return text
+
+    def naming(self, name: str, **identifiers: str) -> sql.Composed:
+        """The statement of a file with `{places}` for these names."""
+        quoted = {place: sql.Identifier(one) for place, one in identifiers.items()}
+        return sql.SQL(self.get(name)).format(**quoted)
 
     def of(self, query: Query[Any]) -> Statement:
         """Its text and its parameters, for a connection that is not ours to use."""
         return self.get(query.statement), dict(query.params)
 
 
-def as_json_rows(sql: str) -> str:
+def as_json_rows(text: str) -> str:
     """The same rows, each as one JSON text: drivers differ in how they name columns and in what
     they make of their types."""
-    return _JSON_ROWS.replace("…", sql)
-
-
-_JSON_ROWS = "SELECT to_jsonb(q)::text FROM (\n…\n) q"
+    return read("session/json_rows").replace("{statement}", text)

@@ -7,12 +7,18 @@ from typing import NamedTuple
 
 from rota.store.plans import Ask, Plan, one
 from rota.store.queries import Query, column
+from rota.store.statements import Statements
 
 
 class LeftToRun(NamedTuple):
     id: int
     job: str
     state: str
+
+
+def quiet(statements: Statements) -> bytes:
+    """For a new database of tests."""
+    return statements.get("testing/quiet").encode()
 
 
 def read_clock() -> Plan[datetime]:

@@ -26,6 +26,8 @@ from psycopg.conninfo import make_conninfo
 
 from rota.embedded import EmbeddedPostgres
 from rota.store.migrate import migrate
+from rota.store.statements import Statements
+from rota.store.testing import quiet
 
 Prepare = Callable[[str], object]
 _MEMORY = Path("/dev/shm")
@@ -85,11 +87,7 @@ class TestDatabases:
     def _fill(self, url: str, prepare: Prepare | None) -> None:
         migrate(url, self._schema)
         with psycopg.connect(url, autocommit=True) as conn:
-            # Tests jump over nights, in which upkeep would run.
-            table = sql.Identifier(self._schema, "schedules")
-            conn.execute(sql.SQL("UPDATE {} SET is_enabled = false WHERE is_system").format(table))
-            audit = sql.Identifier(self._schema, "audit")
-            conn.execute(sql.SQL("TRUNCATE {}").format(audit))
+            conn.execute(quiet(Statements(self._schema)))
         if prepare is not None:
             prepare(url)
 

@@ -64,8 +64,8 @@ class Door:
             return Viewer(actor) if actor else None
         if self._is_local:
             return Viewer(DEVELOPER, is_open=True)
-        session = self._sessions.read(request.cookies.get(SESSION, "")) if self._sessions else None
-        return Viewer(session.actor, can_sign_out=True) if session else None
+        actor = self._sessions.read(request.cookies.get(SESSION, "")) if self._sessions else None
+        return Viewer(actor, can_sign_out=True) if actor else None
 
     @property
     def has_sign_in(self) -> bool:

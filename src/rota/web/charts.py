@@ -45,16 +45,23 @@ def area(values: Sequence[float], top: float) -> str:
 
 
 def line(values: Sequence[float | None], top: float) -> str:
-    """From point to point; a gap where nothing is known."""
+    """From the middle of a step to that of the next; a gap where nothing is known."""
+    return _points(values, top, alone=False)
+
+
+def dots(values: Sequence[float | None], top: float) -> str:
+    """The values between two gaps, which no line shows."""
+    return _points(values, top, alone=True)
+
+
+def _points(values: Sequence[float | None], top: float, *, alone: bool) -> str:
     parts: list[str] = []
-    width = WIDTH / max(1, len(values) - 1)
-    is_down = False
-    for n, value in enumerate(values):
-        if value is not None:
-            after = values[n + 1] if n + 1 < len(values) else None
-            dot = "h.1" if not is_down and after is None else ""  # alone, it is a point
-            parts.append(f"{'L' if is_down else 'M'}{_at(n * width)} {_up(value, top)}{dot}")
-        is_down = value is not None
+    width = WIDTH / max(1, len(values))
+    around = [None, *values, None]
+    for n, (before, value, after) in enumerate(zip(around, values, around[2:], strict=False)):
+        if value is not None and alone == (before is None and after is None):
+            begins = "M" if before is None else "L"
+            parts.append(f"{begins}{_at((n + 0.5) * width)} {_up(value, top)}{'h.1' * alone}")
     return "".join(parts)
 
 

@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
-from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
 from rota.model.error_group import OPEN, ErrorFilters, Standing
+from rota.web.list_query import Token, address
 
 TabName = Literal["open", "news", "handled", "quiet", "all"]
 # By its key: in words, and the standings that it shows.
@@ -28,15 +28,6 @@ RANGES = {
     "30d": timedelta(days=30),
 }
 RANGE_WORDS = {"1h": "hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days"}
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One part of the filter, and the address without it."""
-
-    key: str
-    value: str
-    without: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +85,7 @@ class ErrorQuery:
         return [pair for pair in self._pairs() if pair[0] not in ("q", "cursor")]
 
     def path(self, base: str = "/errors", **changes: Any) -> str:
-        changed = replace(self, **{"cursor": None} | changes)
-        pairs = changed._pairs()
-        return f"{base}?{urlencode(pairs)}" if pairs else base
+        return address(base, replace(self, **{"cursor": None} | changes)._pairs())
 
     def _pairs(self) -> list[tuple[str, str]]:
         given = {

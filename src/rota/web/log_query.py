@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
-from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
@@ -15,7 +14,7 @@ from rota.model.log import LEVELS
 from rota.model.log_question import LogFilters
 from rota.model.log_text import LogText
 from rota.web.forms import read_span
-from rota.web.run_query import Token
+from rota.web.list_query import Token, address
 
 # What can be asked for by name; every other name before a colon is a field of a line.
 KEYS = ("job", "run", "attempt", "queue", "worker", "tenant")
@@ -180,7 +179,7 @@ class LogQuery:
         place, pairs = place or self.place, self.pairs
         pairs += [("cursor", self.cursor)] if self.cursor else []
         pairs += [("back", one) for one in self.back[-_MOST_BACK:]] if self.cursor else []
-        return f"{place}?{urlencode(pairs)}" if pairs else place
+        return address(place, pairs)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:

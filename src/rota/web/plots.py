@@ -1,4 +1,4 @@
-"""Charts that stay live: what a page draws as SVG, and what a script draws again. Pure."""
+"""Charts with a headline: scales, ticks, and the words of each value. Pure."""
 
 from __future__ import annotations
 
@@ -66,13 +66,16 @@ class Plot:
     @property
     def ticks(self) -> list[str]:
         """Five times along the axis."""
-        steps = max((len(line.values) for line in self.lines), default=0)
-        whole = timedelta(seconds=self.step_seconds * steps)
-        form = "%a %H:%M" if whole > timedelta(days=2) else "%H:%M"
-        return [
-            (self.since + whole * quarter / 4).astimezone(self.zone).strftime(form)
-            for quarter in range(5)
-        ]
+        return [self._time(self._steps * quarter / 4) for quarter in range(5)]
+
+    @property
+    def _steps(self) -> int:
+        return max((len(line.values) for line in self.lines), default=0)
+
+    def _time(self, steps: float) -> str:
+        is_long = self.step_seconds * self._steps > 2 * 86_400
+        at = self.since + timedelta(seconds=self.step_seconds * steps)
+        return at.astimezone(self.zone).strftime("%a %H:%M" if is_long else "%H:%M")
 
     @property
     def label(self) -> str:
@@ -81,20 +84,12 @@ class Plot:
 
     @property
     def data(self) -> str:
-        """For the script."""
-        return json.dumps(
-            {
-                "t0": int(self.since.timestamp()),
-                "step": self.step_seconds,
-                "top": self.axis.top,
-                "unit": self.unit,
-                "lines": [
-                    {"label": it.label, "kind": it.kind, "values": [_brief(v) for v in it.values]}
-                    for it in self.lines
-                ],
-            },
-            separators=(",", ":"),
-        )
+        """The times and values of all steps in words, for the script."""
+        lines = [
+            (line.label, [said(value, self.unit) for value in line.values]) for line in self.lines
+        ]
+        times = [self._time(n) for n in range(self._steps)]
+        return json.dumps({"times": times, "lines": lines}, separators=(",", ":"))
 
 
 def round_up(most: float) -> float:
@@ -112,7 +107,3 @@ def said(value: float | None, unit: Unit) -> str:
         return number(value)
     seconds = value / 1000 if unit == "ms" else value
     return duration(seconds) if seconds else "0"
-
-
-def _brief(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")

@@ -48,6 +48,7 @@ def environment() -> jinja2.Environment:
         "chart_steps": charts.steps,
         "chart_area": charts.area,
         "chart_line": charts.line,
+        "chart_dots": charts.dots,
         "chart_bars": charts.bars,
         "volume_of": volume_of,
         "strip_words": WORDS,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, tzinfo
 from typing import Any
-from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
 from rota.errors import FilterError
-from rota.model.instants import is_instant
 from rota.model.run_filter import RunFilter, RunFilters
 from rota.model.states import RUN_STATES
 from rota.web.forms import read_span
+from rota.web.list_query import Token, address, read_moment, read_words
 
 # What can be asked for by name, in the order in which it is shown.
 KEYS = (
@@ -27,16 +25,6 @@ TIMES = ("since", "until", "ended_since", "ended_until")
 _SEVERAL = ("state", "payload")
 # What the address calls otherwise than the filter does.
 _NAMES = {"states": "state", "error_group": "group", "payload_fields": "payload"}
-_WORD = re.compile(r'(\w+):("[^"]*"|\S+)|"([^"]*)"|(\S+)')
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One part of the filter, and the address without it."""
-
-    key: str
-    value: str
-    without: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +60,9 @@ class RunQuery:
         """With what somebody typed: `job:send state:failed`; a bare word is a job's name, or where
         no job has it, part of the payload or the error."""
         parts = list(self.parts)
-        for key, value, quoted, word in _WORD.findall(text):
-            if key and key not in KEYS:
-                raise FilterError(f"unknown filter {key}", hint=f"choose from {', '.join(KEYS)}")
-            given = (value or quoted or word).strip('"')
-            bare = "job" if jobs is None or given in jobs else "text"
-            parts = self._added(parts, key or bare, given)
+        for key, value in read_words(text, KEYS):
+            bare = "job" if jobs is None or value in jobs else "text"
+            parts = self._added(parts, key or bare, value)
         return RunQuery(tuple(parts), self.dead, self.system, zone=self.zone)
 
     def _added(
@@ -96,7 +81,7 @@ class RunQuery:
         states = [value for key, value in self.parts if key == "state"]
         for key, value in self.parts:
             if key in TIMES:
-                found[key] = _time(key, value, self.zone)
+                found[key] = read_moment(key, value, self.zone)
             elif key not in _SEVERAL:
                 found |= _value(key, value)
         if states:
@@ -166,7 +151,7 @@ class RunQuery:
             pairs.append(("system", "1"))
         if cursor is not None:
             pairs.append(("cursor", str(cursor)))
-        return f"/runs?{urlencode(pairs)}" if pairs else "/runs"
+        return address("/runs", pairs)
 
 
 def _texts(value: Any) -> list[str]:
@@ -213,18 +198,3 @@ def _words(key: str, value: str) -> tuple[str, str]:
     if key.endswith("since"):
         return what, f"in the last {value}" if is_span else f"since {value}"
     return what, f"before {value}{' ago' if is_span else ''}"
-
-
-def _time(key: str, value: str, zone: tzinfo) -> timedelta | datetime:
-    """How far back, or an instant."""
-    if (span := read_span(value)) is not None:
-        return span
-    try:
-        at = datetime.fromisoformat(value)
-        at = at if at.tzinfo is not None else at.replace(tzinfo=zone)
-        if is_instant(at):
-            return at
-    except (ValueError, OverflowError):
-        pass
-    hint = "write how far back (90s, 15min, 24h, 7d) or a time (2026-01-31T14:30)"
-    raise FilterError(f"invalid {key} {value!r}", hint=hint)

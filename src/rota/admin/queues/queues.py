@@ -36,7 +36,8 @@ PauseEnd = Annotated[
 
 def _paused(queue: QueueInfo, is_changed: bool, at: ShowTime) -> str:
     end = at(queue.paused_until) if queue.paused_until else "it is resumed"
-    return f"{'paused' if is_changed else 'was already paused'} until {end}"
+    unused = "" if queue.is_used else "; no job or run uses it yet"
+    return f"{'paused' if is_changed else 'was already paused'} until {end}{unused}"
 
 
 def _before_pause(queue: QueueInfo) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import math
 import re
 from datetime import datetime, timedelta
@@ -23,6 +21,7 @@ from pydantic_core import CoreSchema
 
 from rota.api.errors import ProblemError
 from rota.api.limits import MOST_LISTED
+from rota.model import cursors
 from rota.model.durations import EXAMPLES, read_duration
 from rota.model.instants import SUPPORTED, is_instant
 
@@ -119,27 +118,17 @@ def read_metadata(given: list[str] | None) -> dict[str, str] | None:
     return {key: value for key, _, value in (one.partition(":") for one in given or ())}
 
 
-def write_cursor(kind: str, *place: Any) -> str:
-    """Opaque to callers: what it holds may change."""
-    text = json.dumps([kind, *place], separators=(",", ":"), default=str)
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
 def read_cursor(kind: str, cursor: str | None, *types: type) -> tuple[Any, ...] | None:
     """Where a page begins; a ProblemError for one that another list has given, or nobody."""
     if cursor is None:
         return None
     try:
-        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        if not isinstance(found, list) or found[0] != kind or len(found) != len(types) + 1:
-            raise ValueError
-        place = tuple(_read(value, kind_) for value, kind_ in zip(found[1:], types, strict=True))
-    except (ValueError, TypeError, IndexError, OverflowError, RecursionError):
+        found = cursors.read_cursor(kind, cursor)
+        return tuple(_read(value, kind_) for value, kind_ in zip(found, types, strict=True))
+    except (ValueError, TypeError, OverflowError):
         raise ProblemError(
             422, "invalid", "cursor: not a cursor of this list", field="cursor"
         ) from None
-    return place
 
 
 def _read(value: Any, kind: Any) -> Any:

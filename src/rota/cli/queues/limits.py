@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.operations import add_actions, list_command
+from rota.cli.program import DECLARED
 from rota.cli.session import administer
 from rota.cli.tenants.whose import whole_name, whose_limit
 from rota.cli.terminal import times
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.model.limit import LimitInfo, LimitRun
 
-commands = typer.Typer(
-    name="limits", help="Limits: concurrency, rate and ordering of runs.", no_args_is_help=True
-)
+commands = typer.Typer(name="limits", help=DECLARED["limits"], no_args_is_help=True)
 
 Name = Annotated[
     str,

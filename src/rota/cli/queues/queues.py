@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.operations import add_actions, list_command
+from rota.cli.program import DECLARED
 from rota.cli.session import administer
 from rota.cli.terminal import times
 from rota.cli.terminal.flags import Json
@@ -21,11 +22,7 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.model.queue import JobDepth, QueueInfo
 
-commands = typer.Typer(
-    name="queues",
-    help="Queues: named groups of runs that workers claim from.",
-    no_args_is_help=True,
-)
+commands = typer.Typer(name="queues", help=DECLARED["queues"], no_args_is_help=True)
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Queue name.", autocompletion=queue_names)

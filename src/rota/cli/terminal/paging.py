@@ -7,14 +7,13 @@ order alone.
 
 from __future__ import annotations
 
-import base64
-import json
 from typing import Annotated, Any
 
 import typer
 
 from rota.cli.terminal import values
 from rota.cli.terminal.output import remark
+from rota.model.cursors import read_cursor, write_cursor
 
 _LIMIT_HELP = "Maximum number of results."
 _AFTER_HELP = "Show the next page: the cursor printed below the previous one."
@@ -53,13 +52,9 @@ def read(kind: str, token: str | None) -> tuple[Any, ...] | None:
     if token is None:
         return None
     try:
-        padded = token.encode("ascii") + b"=" * (-len(token) % 4)
-        found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list) or len(found) < 2 or found[0] != kind:
+        return tuple(read_cursor(kind, token))
+    except ValueError:
         values.refuse("--after", f"{token!r} is not a cursor of this list in this order")
-    return tuple(found[1:])
 
 
 def more(shown: int, cursor: tuple[Any, ...] | int | str | None, kind: str = "") -> None:
@@ -67,10 +62,5 @@ def more(shown: int, cursor: tuple[Any, ...] | int | str | None, kind: str = "")
     if cursor is None:
         return
     if isinstance(cursor, tuple):
-        cursor = str(cursor[0]) if len(cursor) == 1 else _write(kind, cursor)
+        cursor = str(cursor[0]) if len(cursor) == 1 else write_cursor(kind, *cursor)
     remark(f"{shown:,} shown; next page: --after {cursor}")
-
-
-def _write(kind: str, cursor: tuple[Any, ...]) -> str:
-    text = json.dumps([kind, *cursor], separators=(",", ":"), default=str)
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")

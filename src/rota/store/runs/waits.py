@@ -12,6 +12,7 @@ from rota.store.pipeline.prepared import Prepared
 from rota.store.rows import read_json_column
 from rota.store.sessions.connection import Conn
 from rota.store.statements import Statements
+from rota.store.workers import calls
 
 
 class WaitStatements:
@@ -19,6 +20,7 @@ class WaitStatements:
 
     def __init__(self, statements: Statements) -> None:
         self.channel = f"rota_waits_{secrets.token_hex(8)}"
+        self._listen = calls.listen(statements, self.channel)
         self._begin = statements.get("waits/begin")
         self._leave = statements.get("waits/leave")
         self._await = Prepared("await", statements.get("waits/await"))
@@ -32,7 +34,7 @@ class WaitStatements:
             heard(call.payload)
 
         conn.add_notify_handler(hear)
-        conn.execute(f"LISTEN {self.channel}")
+        conn.execute(self._listen)
         conn.execute(self._begin, {"channel": self.channel})
 
     def announce(self, conn: Conn, ids: Sequence[int]) -> set[int]:

@@ -2,6 +2,9 @@
 -- what one process at a time may do (`take_lock`, `try_lock`). The files of this directory are read in their order;
 -- 07_runs to 12_upkeep are the life of a run.
 
+-- Functions name tables and functions of later files.
+SET LOCAL check_function_bodies = off;
+
 -- One row. The offset is in a table, not in a setting, because every process must see
 -- the same clock; tests move it, production leaves it at zero.
 CREATE TABLE rota.settings (

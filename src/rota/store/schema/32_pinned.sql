@@ -5,7 +5,7 @@
 -- a path of the server's own. One in SQL without settings is taken apart by the planner, which a SET clause would
 -- prevent: its body is parsed here, once, instead of at each call. Every migration ends with this, because CREATE OR
 -- REPLACE brings a function back as it is written. Callers of run_as stay as they were made.
--- Called by: store/migrate.py.
+-- Called by: sql/migrate/pin.sql.
 CREATE FUNCTION rota.pin_functions() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

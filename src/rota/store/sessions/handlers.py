@@ -6,9 +6,10 @@ from rota.store.statements import Statement, Statements
 
 
 def lend(
-    statements: Statements, *, name: str, idle: str, level: str | None, is_local: bool
+    statements: Statements, *, name: str, idle: str, level: str | None, is_local: bool, opens: bool
 ) -> Statement:
-    """Before the code, on a session of ours. The last column says which transaction this is."""
+    """Before the code, on a session of ours; `opens` begins a transaction. The last column says
+    which transaction this is."""
     params = {
         "name": name,
         "idle": idle,
@@ -16,7 +17,12 @@ def lend(
         "schema": statements.schema,
         "is_local": is_local,
     }
-    return statements.get("session/lend"), params
+    return statements.get("session/open" if opens else "session/lend"), params
+
+
+def limit(statements: Statements, *, timeout: str, is_local: bool) -> Statement:
+    """How long one statement may take from now on."""
+    return statements.get("session/limit_call"), {"timeout": timeout, "is_local": is_local}
 
 
 def take_back(statements: Statements, *, idle: str) -> Statement:

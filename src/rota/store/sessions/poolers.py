@@ -14,10 +14,10 @@ import psycopg
 from rota.errors import DatabaseError
 from rota.store.sessions.connection import Conn
 from rota.store.sessions.opening import SETTINGS
+from rota.store.statements import read
 from rota.telemetry.logger import get_logger
 
 _LOOKS = 10
-_SHOWN = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY(%s)"
 # These belong to the application, whose sessions have the same role; Rota's statements name schemas
 # and zones.
 _THEIRS = ("search_path", "TimeZone")
@@ -41,7 +41,7 @@ def shares_sessions(conn: Conn, connect: Callable[[], Conn]) -> bool:
 
 
 def _process(conn: Conn) -> int:
-    row = conn.execute("SELECT pg_catalog.pg_backend_pid()").fetchone()
+    row = conn.execute(read("session/process")).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -50,7 +50,8 @@ def check_settings(conn: psycopg.Connection[Any]) -> None:
     """Behind a pooler the server's own settings hold, as ours do not reach it: refuse what cannot
     work, and say what works worse."""
     wanted = {name.lower(): it for name, it in SETTINGS.items() if name not in _THEIRS}
-    found = conn.execute(_SHOWN, [[name for name in SETTINGS if name not in _THEIRS]]).fetchall()
+    names = [name for name in SETTINGS if name not in _THEIRS]
+    found = conn.execute(read("session/settings").encode(), {"names": names}).fetchall()
     wrong = {name: wanted[name.lower()] for name, value in found if value != wanted[name.lower()]}
     if not wrong:
         return
@@ -67,7 +68,6 @@ def check_settings(conn: psycopg.Connection[Any]) -> None:
 
 
 def _change(conn: psycopg.Connection[Any], name: str, value: str) -> str:
-    """The role is the server's: a pooler may have another name for it."""
-    words = "SELECT format('ALTER ROLE %%I SET %%s = %%L', session_user, %s::text, %s::text)"
-    (change,) = conn.execute(words, [name, value]).fetchone() or ("",)
+    query = read("session/change_setting").encode()
+    (change,) = conn.execute(query, {"name": name, "value": value}).fetchone() or ("",)
     return str(change)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from psycopg.sql import Composed
+
 from rota.store.queries import Query, has_any, nothing, number, only
+from rota.store.statements import Statements
 
 
 def answer_calls(worker: int, *, waiting: bool, polling: bool, channel: str) -> Query[None]:
@@ -31,6 +34,15 @@ def late_enqueues(xid: int) -> Query[bool]:
 def common_channel() -> Query[str]:
     """Where all workers are called. Only those who may read the settings know it."""
     return Query("workers/channel", {}, only(lambda row: str(row[0])))
+
+
+def listen(statements: Statements, channel: str) -> Composed:
+    return statements.naming("session/listen", channel=channel)
+
+
+def probe(channel: str, payload: str) -> Query[None]:
+    """A call to oneself."""
+    return Query("session/probe", {"channel": channel, "payload": payload}, nothing)
 
 
 def pass_on(worker: int, queues: Sequence[str]) -> Query[None]:

@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.schemas.values import read_cursor, write_cursor
+from rota.api.schemas.values import read_cursor
 from rota.model.audit import AuditEntry
+from rota.model.cursors import write_cursor
 from rota.web.audit_query import AuditQuery
 from rota.web.context import Page
 from rota.web.page_scope import PageScope, zone_of

@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.schemas.values import read_cursor, write_cursor
+from rota.api.schemas.values import read_cursor
 from rota.errors import FilterError
 from rota.model.audit import AuditEntry
 from rota.model.bulk_action import BulkAction
+from rota.model.cursors import write_cursor
 from rota.web.context import Page
 from rota.web.forms import read_form
 from rota.web.page_scope import PageScope

@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.schemas.values import read_cursor, write_cursor
+from rota.api.schemas.values import read_cursor
 from rota.errors import InputError, TimingError, UnknownJob
+from rota.model.cursors import write_cursor
 from rota.model.event import BindingInfo, EventInfo, where_from
 from rota.model.watch import Replayed, WatchInfo
 from rota.model.words import plural

@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.schemas.values import read_cursor, write_cursor
+from rota.api.schemas.values import read_cursor
+from rota.model.cursors import write_cursor
 from rota.model.job import JobInfo
 from rota.model.queue import JobDepth
 from rota.model.stats import Activity

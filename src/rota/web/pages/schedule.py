@@ -12,8 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.schemas.values import read_cursor, write_cursor
+from rota.api.schemas.values import read_cursor
 from rota.errors import FilterError, TimingError
+from rota.model.cursors import write_cursor
 from rota.model.list_filters import LedgerPart
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.schedule_edit import ManualRun, ScheduleEdit

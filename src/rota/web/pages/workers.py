@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.schemas.values import read_cursor, write_cursor
+from rota.api.schemas.values import read_cursor
 from rota.errors import FilterError
+from rota.model.cursors import write_cursor
 from rota.model.list_filters import WorkerStatus
 from rota.model.overview import RunningRun
 from rota.model.run_filter import RunPage

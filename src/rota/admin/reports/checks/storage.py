@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.model.finding import Finding, Verdict
+from rota.model.finding import Finding, graded
 from rota.model.words import duration, number
 from rota.store.plans import Plan
 from rota.store.reports import doctor
@@ -20,35 +20,25 @@ def check() -> Plan[list[Finding]]:
 
 def dead_rows(row: doctor.DeadRows) -> Finding:
     """Many, and more than live ones."""
-    name, live, dead, vacuum_seconds = row.name, row.live, row.dead, row.vacuum_seconds
-    many = dead >= _MANY and dead > 2 * live
-    verdict: Verdict = "ok" if not many else "bad" if dead >= _VERY_MANY else "warn"
-    last = (
-        "never vacuumed" if vacuum_seconds is None else f"vacuumed {duration(vacuum_seconds)} ago"
-    )
-    if verdict == "ok":
-        figure = f"{number(dead)} in {name}"
-        return Finding("dead_rows", "ok", "Most dead rows", figure=figure, limit=number(_MANY))
-    return Finding(
-        "dead_rows", verdict, f"Table {name} is full of dead rows", figure=number(dead),
-        limit=number(_MANY),
-        detail=f"{number(live)} live ones; {last}. Dead rows slow down claims and lists.",
+    many = row.dead >= _MANY and row.dead > 2 * row.live
+    ago = row.vacuum_seconds
+    last = "never vacuumed" if ago is None else f"vacuumed {duration(ago)} ago"
+    return graded(
+        "dead_rows", "ok" if not many else "bad" if row.dead >= _VERY_MANY else "warn",
+        "Most dead rows", f"Table {row.name} is full of dead rows",
+        figure=f"{number(row.dead)} in {row.name}", limit=number(_MANY),
+        detail=f"{number(row.live)} live ones; {last}. Dead rows slow down claims and lists.",
         advice="end the oldest transaction if one is open, then vacuum.",
-        commands=[f"VACUUM (VERBOSE) rota.{name};"],
+        commands=[f"VACUUM (VERBOSE) rota.{row.name};"],
     )  # fmt: skip
 
 
 def partitions_ahead(row: doctor.PartitionsAhead) -> Finding:
-    name, seconds = row.name, row.seconds
-    verdict: Verdict = "ok" if seconds > 2 * _DAY else "warn" if seconds > _DAY / 2 else "bad"
-    if verdict == "ok":
-        figure = duration(seconds)
-        return Finding(
-            "partitions", "ok", "Partitions created in advance", figure=figure, limit="2 d"
-        )
-    return Finding(
-        "partitions", verdict, f"Table {name} has too few partitions in advance",
-        figure=duration(seconds), limit="2 d",
+    ahead = row.seconds
+    return graded(
+        "partitions", "ok" if ahead > 2 * _DAY else "warn" if ahead > _DAY / 2 else "bad",
+        "Partitions created in advance", f"Table {row.name} has too few partitions in advance",
+        figure=duration(ahead), limit="2 d",
         detail="Without partitions, results of runs and log lines cannot be stored.",
         advice="start a worker: upkeep creates them every hour. Or create them yourself.",
         commands=["SELECT rota.ensure_partitions(rota.now(), rota.now() + interval '7 days');"],

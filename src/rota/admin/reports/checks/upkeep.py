@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rota.model.finding import Finding, judge
+from rota.model.finding import Finding, graded, judge
 from rota.model.metrics import FleetHealth
 from rota.model.words import duration, number, plural
 from rota.store.plans import Plan
@@ -38,11 +38,8 @@ def _ticks(counts: list[CounterAge], stand: FleetHealth) -> Finding:
             detail=f"{plural(stand.schedules_active, 'schedule waits', 'schedules wait')}.",
             advice="start a worker with the scheduler enabled.", commands=["rota worker"],
         )  # fmt: skip
-    verdict = judge(age, warn=120, bad=600)
-    if verdict == "ok":
-        return Finding("tick", "ok", "Ticks", figure=f"{duration(age)} ago", limit="2 min")
-    return Finding(
-        "tick", verdict, "Schedules are not being processed",
+    return graded(
+        "tick", judge(age, warn=120, bad=600), "Ticks", "Schedules are not being processed",
         figure=f"{duration(age)} ago", limit="2 min",
         detail="The catch-up policy of each schedule decides about missed times.",
         advice="start a worker with the scheduler enabled, or find out why the live ones fail.",
@@ -73,11 +70,9 @@ def _overdue(stand: FleetHealth) -> Iterator[Finding]:
 def _folds(row: UpkeepState) -> Finding:
     """A minute is folded some seconds after its end."""
     verdict = judge(row.unfolded_seconds, warn=300, bad=_HOUR)
-    if verdict == "ok":
-        return Finding("upkeep", "ok", "Upkeep is running", limit="5 min")
-    return Finding(
-        "upkeep", verdict, "Upkeep is not running", figure=duration(row.unfolded_seconds),
-        limit="5 min",
+    return graded(
+        "upkeep", verdict, "Upkeep is running", "Upkeep is not running",
+        figure="" if verdict == "ok" else duration(row.unfolded_seconds), limit="5 min",
         detail="Statistics become slow, partitions are not created, expired runs do not end.",
         advice="check that a worker is live, and what it logs about upkeep.",
         commands=["rota workers list"],
@@ -86,11 +81,10 @@ def _folds(row: UpkeepState) -> Finding:
 
 def _errors(counts: list[CounterAge]) -> Finding:
     lately = [it for it in counts if it.name == "loop_errors" and it.age < 600]
-    if not lately:
-        return Finding("loops", "ok", "Errors in the loops of workers, last 10 min", figure="0")
-    loops = ", ".join(sorted(str(it.loop) for it in lately))
-    return Finding(
-        "loops", "warn", "Loops of workers have failed in the last 10 min", figure=loops,
+    return graded(
+        "loops", "warn" if lately else "ok", "Errors in the loops of workers, last 10 min",
+        "Loops of workers have failed in the last 10 min",
+        figure=", ".join(sorted(str(it.loop) for it in lately)) or "0",
         detail="Each retries automatically; the worker's log shows the error.",
         advice="read the logs of the workers.", commands=["rota workers list"],
     )  # fmt: skip

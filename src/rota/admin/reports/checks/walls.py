@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.model.finding import Finding
+from rota.model.finding import Finding, graded
 from rota.store.plans import Plan
 from rota.store.reports.doctor import Walls, walls
 
@@ -13,10 +13,9 @@ def check() -> Plan[list[Finding]]:
 
 
 def owner(row: Walls) -> Finding:
-    if not (row.is_superuser and row.is_granted):
-        return Finding("owner", "ok", "Owner of the schema", figure=row.owner)
-    return Finding(
-        "owner", "warn", "The owner of the schema is a superuser", figure=row.owner,
+    return graded(
+        "owner", "warn" if row.is_superuser and row.is_granted else "ok", "Owner of the schema",
+        "The owner of the schema is a superuser", figure=row.owner,
         detail="Functions that granted roles may call run as a superuser.",
         advice="let a role without special privileges own the schema: run `rota migrate` as that "
         "role in a new database, or change the owner of the schema and of everything in it.",
@@ -24,11 +23,10 @@ def owner(row: Walls) -> Finding:
 
 
 def schemas(row: Walls) -> Finding:
-    if not row.open_schemas:
-        return Finding("open_schemas", "ok", "Schemas in which every role may create", figure="0")
-    names = ", ".join(row.open_schemas)
-    return Finding(
-        "open_schemas", "warn", "Every role may create objects in a schema", figure=names,
+    return graded(
+        "open_schemas", "warn" if row.open_schemas else "ok",
+        "Schemas in which every role may create", "Every role may create objects in a schema",
+        figure=", ".join(row.open_schemas) or "0",
         detail="A function or operator there can replace one of the server's in other roles' "
         "statements. Rota's functions do not use it; your own statements, SQL jobs, and Rota's "
         "statements behind a pooler may.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rota.model.finding import Finding
+from rota.model.finding import Finding, graded
 from rota.model.metrics import FleetHealth
 from rota.model.words import duration, number, plural
 from rota.store.plans import Plan
@@ -65,11 +65,9 @@ def _troubles(stand: FleetHealth) -> Iterator[Finding]:
     words = ("stuck", "failing", "lost")
     troubles = {word: count for word in words if (count := getattr(stand, word))}
     said = ", ".join(f"{number(count)} {word}" for word, count in troubles.items())
-    if not troubles:
-        yield Finding("worker_troubles", "ok", "Workers stuck, failing or lost", figure="0")
-        return
-    yield Finding(
-        "worker_troubles", "warn", "Workers have problems", figure=said,
+    yield graded(
+        "worker_troubles", "warn" if troubles else "ok", "Workers stuck, failing or lost",
+        "Workers have problems", figure=said or "0",
         detail="A stuck one has a handler that blocks its event loop; a failing one cannot do part "
         "of its work; lost ones of the last hour were killed, or cut off from the database.",
         advice="find out which ones, and why.", commands=["rota workers list", "rota attention"],

@@ -1,38 +1,34 @@
-"""What may need somebody: one kind a module, with a statement of its own in `store/sql/attention/`.
+"""What may need somebody: a table of kinds, the worst first.
 
-A kind finds how many there are of it, and the first few as sentences. A new one is a module here,
-its place in KINDS (the worst first), and a test that provokes it.
+A kind reads its rows with a statement of `store/sql/attention/` and says each as a sentence. A new
+one is a row here, a function that says it, and a test that provokes it.
 """
 
 from __future__ import annotations
 
-from rota.admin.reports.needs import (
-    failing_jobs,
-    full_queues,
-    late_schedules,
-    limits,
-    missed_schedules,
-    parked_schedules,
-    paused_queues,
-    paused_tenants,
-    slow_runs,
-    stopped_schedules,
-    unserved,
-    workers,
-)
-from rota.admin.reports.needs.kind import Kind
+from functools import partial
+
+from rota.admin.reports.needs import lanes, schedules, work
+from rota.admin.reports.needs.kind import Kind, every, first
+from rota.model.attention import LEAST_SLOW_SECONDS
+from rota.store.queues import list_queues
+from rota.store.reports import attention as rows
+
+_PAUSED = partial(list_queues, paused=True, order="longest")
+_SLOW = partial(rows.slow_runs, LEAST_SLOW_SECONDS)
 
 KINDS: tuple[Kind, ...] = (
-    unserved.KIND,
-    failing_jobs.KIND,
-    workers.KIND,
-    full_queues.KIND,
-    paused_queues.KIND,
-    paused_tenants.KIND,
-    limits.KIND,
-    parked_schedules.KIND,
-    stopped_schedules.KIND,
-    late_schedules.KIND,
-    missed_schedules.KIND,
-    slow_runs.KIND,
-)
+    Kind("unserved_work", "job", "failed", work.unserved),
+    Kind("failing_job", "job", "failed", work.failing),
+    Kind("worker", "worker", "lost", every(rows.troubled_workers, work.troubled)),
+    Kind("full_queue", "queue", "failed", every(rows.full_queues, lanes.full)),
+    Kind("paused_queue", "queue", "paused", every(_PAUSED, lanes.paused)),
+    Kind("paused_tenant", "tenant", "paused", first(rows.paused_tenants, lanes.paused_tenant)),
+    Kind("limit", "limit", "warn", every(rows.limit_troubles, lanes.limit)),
+    Kind("parked_schedule", "schedule", "parked", first(rows.parked_schedules, schedules.parked)),
+    Kind("stopped_schedule", "schedule", "paused",
+         first(rows.stopped_schedules, schedules.stopped)),
+    Kind("late_schedule", "schedule", "late", first(rows.late_schedules, schedules.late)),
+    Kind("missed_schedule", "schedule", "missed", first(rows.missed_schedules, schedules.missed)),
+    Kind("slow_run", "run", "warn", every(_SLOW, work.slow)),
+)  # fmt: skip

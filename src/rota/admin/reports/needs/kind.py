@@ -1,14 +1,17 @@
-"""What every kind has."""
+"""What every kind of need has: how its rows are read, and how a row is put into words."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypeVar
 
 from rota.model.attention import Need
 from rota.store.plans import Plan
+
+Row = TypeVar("Row")
 
 
 class Found(NamedTuple):
@@ -19,13 +22,73 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """A row as a sentence (`Need`). `state`, `subject` and `noun` are the kind's unless given."""
+
+    name: str
+    says: str
+    reason: str | None
+    since: datetime | None
+    command: str
+    figures: dict[str, Any] = field(default_factory=dict)
+    tenant: str = ""
+    state: str | None = None
+    subject: str | None = None
+    noun: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
-    """`find` gets how many to put into words."""
+    """`read` gets how many of its items will be shown, and gives their words and the total."""
 
     name: str
     subject: str
     state: str
-    find: Callable[[int], Plan[Found]]
+    read: Callable[[int], Plan[tuple[Sequence[Words], int]]]
+
+    def find(self, limit: int) -> Plan[Found]:
+        items, total = yield from self.read(limit)
+        return Found([self._need(one) for one in items], total)
+
+    def _need(self, one: Words) -> Need:
+        subject = one.subject or self.subject
+        return Need(
+            kind=self.name,
+            state=one.state or self.state,
+            subject=subject,
+            name=one.name,
+            noun=one.noun or subject.capitalize(),
+            says=one.says,
+            reason=one.reason,
+            since=one.since,
+            tenant=one.tenant,
+            figures=one.figures,
+            command=one.command,
+        )
+
+
+def every(
+    rows: Callable[[], Plan[list[Row]]], say: Callable[[Row], Words | None]
+) -> Callable[[int], Plan[tuple[Sequence[Words], int]]]:
+    """All rows are read; one without words does not count."""
+
+    def read(limit: int) -> Plan[tuple[Sequence[Words], int]]:
+        said = [words for row in (yield from rows()) if (words := say(row)) is not None]
+        return said[:limit], len(said)
+
+    return read
+
+
+def first(
+    rows: Callable[[int], Plan[list[Any]]], say: Callable[[Any], Words]
+) -> Callable[[int], Plan[tuple[Sequence[Words], int]]]:
+    """The first rows are read; each holds the total."""
+
+    def read(limit: int) -> Plan[tuple[Sequence[Words], int]]:
+        found = yield from rows(limit)
+        return [say(row) for row in found], found[0].total if found else 0
+
+    return read
 
 
 def command(*words: str, tenant: str = "") -> str:
@@ -34,5 +97,7 @@ def command(*words: str, tenant: str = "") -> str:
     return shlex.join(("rota", *given))
 
 
-def nothing() -> Found:
-    return Found([], 0)
+def pause_words(by: str | None, reason: str | None, until: datetime | None) -> str:
+    why = f": “{reason}”" if reason else ""
+    end = f"until {until.astimezone(UTC):%d %b, %H:%M} UTC" if until else "no end set"
+    return f"by {by or 'somebody'}{why}, {end}"

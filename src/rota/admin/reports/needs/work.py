@@ -1,0 +1,138 @@
+"""Jobs, runs and workers in words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+from rota.admin.reports.needs.kind import Words, command
+from rota.model.attention import Minute, began, is_slow, is_unusual
+from rota.model.histogram import quantiles
+from rota.model.words import duration, number, plural
+from rota.store.plans import Plan
+from rota.store.reports import attention
+from rota.store.reports.attention import JobFailures, SlowRun, TroubledWorker, UnservedWork
+
+_SHARES = (0.99, 0.5)
+
+
+def unserved(limit: int) -> Plan[tuple[Sequence[Words], int]]:
+    """Work that no live worker will take."""
+    rows = yield from attention.unserved_work()
+    if rows and not rows[0].workers:
+        return [_nobody(rows)], 1
+    return [_unserved(row) for row in rows[:limit]], len(rows)
+
+
+def _nobody(rows: list[UnservedWork]) -> Words:
+    """One thing, however many jobs wait for it."""
+    waiting = sum(row.queued for row in rows)
+    jobs = {row.job for row in rows}
+    return Words(
+        "",
+        f"is live: {plural(waiting, 'run waits', 'runs wait')}",
+        f"of {plural(len(jobs), 'job')}: {', '.join(sorted(jobs)[:5])}",
+        min((row.since for row in rows if row.since), default=None),
+        "rota worker",
+        {"waiting": waiting},
+        subject="worker",
+        noun="No worker",
+    )
+
+
+def _unserved(row: UnservedWork) -> Words:
+    """Either no worker knows the job, or those that do serve other queues."""
+    why = f"none serves queue {row.queue} for this job" if row.is_known else "none knows this job"
+    return Words(
+        row.job,
+        f"has no worker: {plural(row.queued, 'run waits', 'runs wait')} in queue {row.queue}",
+        f"{plural(row.workers, 'worker')} live, {why}",
+        row.since,
+        command("workers", "list"),
+        {"waiting": row.queued, "queue": row.queue},
+    )
+
+
+def failing(limit: int) -> Plan[tuple[Sequence[Words], int]]:
+    """Jobs that fail more than is usual for them."""
+    found = yield from attention.failing_jobs()
+    rows = [it for it in found if is_unusual(it.bad, it.good, it.usual_bad, it.usual_good)]
+    if not rows:
+        return [], 0
+    jobs = [it.job for it in rows[:limit]]
+    errors = yield from attention.last_errors(jobs)
+    minutes = defaultdict(list)
+    for it in (yield from attention.job_minutes(jobs)):
+        minutes[it.job].append(Minute(it.at, it.good, it.bad))
+    said = [_failing(it, errors.get(it.job), began(minutes[it.job])) for it in rows[:limit]]
+    return said, len(rows)
+
+
+def _failing(row: JobFailures, error: str | None, since: datetime | None) -> Words:
+    bad, attempts = row.bad, row.bad + row.good
+    usually = f", usually {_usual(row.usual_bad)}" if row.usual_bad + row.usual_good else ""
+    return Words(
+        row.job,
+        f"is failing: {number(bad)} of {number(attempts)} attempts in the last hour{usually}",
+        _first_line(error),
+        since,
+        command("runs", "list", "--job", row.job, "--state", "failed"),
+        {"failed": bad, "attempts": attempts, "usually_failed": row.usual_bad},
+    )
+
+
+def _usual(bad: float) -> str:
+    if bad < 1:
+        return "less than 1" if bad else "none"
+    return number(round(bad))
+
+
+def _first_line(error: str | None) -> str | None:
+    """The exception itself: the last line of a traceback, else the first that says something."""
+    lines = [line.strip() for line in (error or "").splitlines() if line.strip()]
+    if not lines:
+        return None
+    return (lines[-1] if lines[0].startswith("Traceback") else lines[0])[:300]
+
+
+def slow(row: SlowRun) -> Words | None:
+    """A run that takes longer than is usual for its job."""
+    longest = row.longest_ms / 1000
+    p99, p50 = quantiles(row.histogram, row.attempts, _SHARES, longest)
+    if not is_slow(row.seconds, row.attempts, p99, longest):
+        return None
+    place = f" on {row.worker}" if row.worker else ""
+    usual = f"usually {duration(p50)}, p99 {duration(p99)}"
+    return Words(
+        str(row.id),
+        f"of {row.job} has been running for {duration(row.seconds)}",
+        f"{usual} · attempt {row.attempt} of {row.max_attempts}{place}",
+        row.started_at,
+        command("runs", "show", str(row.id)),
+        {"job": row.job, "seconds": row.seconds, "p50_seconds": p50, "p99_seconds": p99},
+    )
+
+
+def troubled(row: TroubledWorker) -> Words:
+    state, says, reason = _trouble(row)
+    return Words(
+        row.name,
+        says,
+        f"{reason} · {row.host}, process {row.pid}",
+        row.ended_at if row.state == "lost" else row.heartbeat_at,
+        command("workers", "show", str(row.id)),
+        {"worker": row.id},
+        state=state,
+    )
+
+
+def _trouble(row: TroubledWorker) -> tuple[str, str, str]:
+    if row.state == "lost":
+        return "lost", "was lost", "its lease expired, and its runs went back to the queue"
+    if row.is_silent:
+        why = "its lease expired, and no other worker is live to rescue its runs"
+        return "lost", "is silent", why
+    if row.is_stuck:
+        return "warn", "is stuck", "its event loop is blocked by a handler"
+    return "warn", "is failing", str(row.trouble)

@@ -1,0 +1,1 @@
+SELECT to_regclass('rota.migrations') IS NOT NULL

@@ -1,0 +1,1 @@
+LOCK TABLE rota.migrations IN SHARE ROW EXCLUSIVE MODE

@@ -1,0 +1,1 @@
+SELECT number, objects FROM rota.migrations ORDER BY number DESC LIMIT 1

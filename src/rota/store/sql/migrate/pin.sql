@@ -1,0 +1,1 @@
+SELECT rota.pin_functions()

@@ -1,0 +1,3 @@
+SELECT to_jsonb(q)::text FROM (
+{statement}
+) q

@@ -1,0 +1,1 @@
+SELECT pg_notify(%(channel)s::text, %(payload)s::text)
