@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rota.model.run import Claim
-from rota.runtime.claiming.claim_plan import PRIORITIES, ClaimPlan
+from rota.runtime.claiming.plan import PRIORITIES, ClaimPlan
 from tests.engine import Engine
 
 

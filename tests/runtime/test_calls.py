@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.claiming import waiting
+from rota.runtime.claiming import calls
 from rota.testing import eventually, eventually_sync
 from tests.conftest import MakeApp, load_config
 from tests.engine import Engine, listen_to_all
@@ -28,7 +28,7 @@ SLOW_POLL = {"worker.poll_seconds": 60.0, "worker.lease_seconds": 60.0}
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_SETTLE_LIMIT", 600.0)
+    monkeypatch.setattr(calls, "_SETTLE_LIMIT", 600.0)
 
 
 # Whom SQL calls.

@@ -8,22 +8,24 @@ from typing import Any
 import pytest
 
 import rota
-from rota.runtime import identity
+from rota.runtime import identity, pace
 from rota.runtime.attempts import isolation
 from rota.runtime.background import Background
-from rota.runtime.claiming import pace, queue_search
-from rota.runtime.claiming.pace import Pace
-from rota.runtime.claiming.waiting import Waiting
+from rota.runtime.claiming import plan
+from rota.runtime.claiming.calls import Calls
+from rota.runtime.claiming.state import seconds_to_rest
 from rota.runtime.duties import upkeep
 from rota.runtime.duties.definitions import Definitions
 from rota.runtime.lease.health import Health
 from rota.runtime.loop import Loop
 from rota.runtime.metrics import rollups
+from rota.runtime.pace import Pace
 from rota.store.queries import Query
 from rota.store.statements import Statements
 from rota.store.workers.orders import Order
 from tests.conftest import MakeApp
 from tests.engine import Engine
+from tests.runtime.claiming.states import idle, perform
 
 LEASE = 30.0
 
@@ -73,7 +75,7 @@ async def test_an_idle_worker_asks_once_a_second(
     rates = {
         "lease": 3 / LEASE,
         "looks": 1 / identity._LOOK_SECONDS,
-        "queues": 1 / queue_search._RESTING_SECONDS,
+        "queues": 1 / plan._RESTING_SECONDS,
         "listener": 1 / 30,
         "isolation": 1 / isolation._RESTING_SECONDS,
     }
@@ -124,17 +126,17 @@ def test_whoever_does_not_rest_keeps_its_pace() -> None:
 
 
 async def test_a_worker_that_rests_looks_less_often() -> None:
-    async def say(query: Query[Any]) -> Any:
+    async def fetch(query: Query[Any]) -> Any:
         return query.read([(1,)])
 
-    clock = Waiting(poll_seconds=1.0, resting_seconds=5.0, worker=1, say=say)
-    clock.asked()
-    clock.claimed(0)
-    assert clock.seconds_to_claim(False) <= 1.0
-    clock.set_listening(True)
-    await clock.update()
-    await clock.update()
-    clock.asked()
-    clock.claimed(0)
-    assert clock.is_quiet
-    assert clock.seconds_to_claim(False) > 4.0
+    calls = Calls(poll_seconds=1.0, resting_seconds=5.0, worker=1, fetch=fetch)
+    calls.claim_sent()
+    calls.claim_received(0)
+    assert seconds_to_rest(idle(calls)) <= 1.0
+    calls.set_listening(True)
+    await perform(calls)
+    await perform(calls)
+    calls.claim_sent()
+    calls.claim_received(0)
+    assert calls.state().is_quiet
+    assert seconds_to_rest(idle(calls)) > 4.0

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.claiming import waiting
+from rota.runtime.claiming import calls
 from rota.runtime.listener import Listener
 from rota.store.statements import Statements
 from rota.testing import eventually
@@ -25,7 +25,7 @@ Connect = Callable[..., psycopg.Connection[Any]]
 @pytest.fixture
 def app(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> rota.App:
     # However slow this machine is: what settles, settles by what happens.
-    monkeypatch.setattr(waiting, "_SETTLE_LIMIT", 600.0)
+    monkeypatch.setattr(calls, "_SETTLE_LIMIT", 600.0)
     return make_app(
         runs={"backoff_base_seconds": 0.1, "backoff_jitter_seconds": 0},
         **{"worker.poll_seconds": 60, "worker.lease_seconds": 30},

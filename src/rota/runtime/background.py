@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 from rota.config import Config
 from rota.runtime.attempts.progress import ProgressBoard
-from rota.runtime.claiming.pace import Pace
 from rota.runtime.duties.admission import Admission
 from rota.runtime.duties.bulk_actions import BulkActionLoop
 from rota.runtime.duties.drain import DrainLoop
@@ -24,6 +23,7 @@ from rota.runtime.logs.log_buffer import LogBuffer
 from rota.runtime.logs.log_indexes import LogIndexes
 from rota.runtime.loop import Loop
 from rota.runtime.metrics.rollups import Rollups
+from rota.runtime.pace import Pace
 from rota.store.sessions.pool import Database
 from rota.store.workers.orders import Order
 from rota.telemetry.logger import get_logger

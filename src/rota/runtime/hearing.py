@@ -42,14 +42,14 @@ class Hearing:
             return
         kind, _, what = words.partition(" ")
         if kind == "queue":
-            # The feeder bounds them itself: called too often, it polls.
+            # The claim loop bounds them itself: called too often, it polls.
             queues = served(self._parts.config.worker.queues)
             if not queues or what in queues:
-                identity.feeder.called(what)
+                identity.claim_loop.called(what)
         elif kind == "watch":
-            identity.feeder.watched(what)
+            identity.claim_loop.watch(what)
         elif kind == "passed":
-            identity.feeder.passed_over()
+            identity.claim_loop.passed_over()
         elif kind in _BOUNDED and (not what or what == str(identity.worker)):
             self._act_soon(kind)
 
@@ -86,7 +86,7 @@ class Hearing:
 
     def listening_changed(self, is_listening: bool) -> None:
         if self._membership.identity is not None:
-            self._membership.identity.feeder.set_listening(is_listening)
+            self._membership.identity.claim_loop.set_listening(is_listening)
             self._parts.background.sql_jobs.wake()
         if is_listening:
             # Runs start before it listens, and may be cancelled by then.
@@ -98,7 +98,7 @@ class Hearing:
     def look_now(self) -> None:
         """Somebody knows that there is work."""
         if self._membership.identity is not None:
-            self._membership.identity.feeder.look_now()
+            self._membership.identity.claim_loop.poll_now()
             self.look_again()
 
     def look_again(self) -> None:

@@ -21,15 +21,15 @@ from rota.runtime.attempts.observer import AttemptObserver
 from rota.runtime.attempts.runner import Runner
 from rota.runtime.attempts.tracing import find_spans
 from rota.runtime.background import Background
-from rota.runtime.claiming.claim_plan import ClaimPlan
-from rota.runtime.claiming.feeder import Feeder
-from rota.runtime.claiming.pace import Pace
+from rota.runtime.claiming.calls import Calls
+from rota.runtime.claiming.loop import ClaimLoop
+from rota.runtime.claiming.plan import ClaimPlan, QueueSearch
 from rota.runtime.claiming.slots import Slots
-from rota.runtime.claiming.waiting import Waiting
 from rota.runtime.duties.retention import served
 from rota.runtime.lease.borrowed import Borrowed
 from rota.runtime.lease.health import Health
 from rota.runtime.lease.lease import Lease
+from rota.runtime.pace import Pace
 from rota.runtime.processes.parent import Parent
 from rota.store.pipeline.feed import Feed
 from rota.store.queries import Query
@@ -41,14 +41,14 @@ from rota.telemetry.logger import get_logger
 
 T = TypeVar("T")
 _CUT_OFF_SECONDS = 10.0
-# Between two looks for work of a worker that rests.
+# Between two polls of an idle worker.
 _LOOK_SECONDS = 6.0
 # A server that does not answer is told nothing: a shutdown does not wait for it.
 _SAY_SECONDS = 5.0
 
 
 class Identity:
-    """Slots, feeder, runner and lease of one worker number.
+    """Slots, claim loop, runner and lease of one worker number.
 
     `on_lost` is called on the event loop, `on_weak` too: it says whether the lease may run out.
     """
@@ -92,15 +92,17 @@ class Identity:
         self.feed = Feed(database, worker, jobs)
         self._channel = channel
         self._pace = pace
-        self.feeder = self._make_feeder(database, registry, background, lambda: on_lost(self))
-        self.runner.serve(self.feeder)
+        self.claim_loop = self._make_claim_loop(
+            database, registry, background, lambda: on_lost(self)
+        )
+        self.runner.serve(self.claim_loop)
         self.isolation = self._make_isolation(background, app_ref)
         loop = asyncio.get_running_loop()
         self.lease = Lease(
             database,
             worker,
             seconds=config.worker.lease_seconds,
-            watched=_Watch(self.feeder, self.runner),
+            watched=_Watch(self.claim_loop, self.runner),
             on_lost=lambda: loop.call_soon_threadsafe(on_lost, self),
             on_weak=lambda weak: loop.call_soon_threadsafe(on_weak, self, weak),
             may_exit=owns_process,
@@ -108,49 +110,47 @@ class Identity:
             borrow=Borrowed(database, loop).fetch,
         )
 
-    def _make_feeder(
+    def _make_claim_loop(
         self,
         database: Database,
         registry: Registry,
         background: Background,
         on_lost: Callable[[], None],
-    ) -> Feeder:
+    ) -> ClaimLoop:
         config = self._config
         queues = served(config.queues)
         own = sorted({one.queue or "default" for one in registry})
-        return Feeder(
+        resting_seconds = self._pace.stretched(_LOOK_SECONDS)
+        return ClaimLoop(
             feed=self.feed,
-            second=Feed(database, self.worker, name="rota worker ends"),
+            ends_feed=Feed(database, self.worker, name="rota worker ends"),
             slots=self.slots,
             plan=ClaimPlan(
                 concurrency=config.concurrency,
                 most=config.claim_size,
                 queues=queues or own,
             ),
-            waiting=Waiting(
+            search=QueueSearch(queues=queues, own=own, pace=self._pace),
+            calls=Calls(
                 poll_seconds=config.poll_seconds,
-                resting_seconds=self._pace.stretched(_LOOK_SECONDS),
+                resting_seconds=resting_seconds,
                 worker=self.worker,
-                say=self.feed.fetch,
+                fetch=self.feed.fetch,
                 channel=self._channel,
             ),
             rollups=background.rollups,
-            queues=queues,
-            own_queues=own,
-            on_lost=on_lost,
-            on_later=lambda: background.duties.ask("due"),
-            on_ended=background.admission.ended,
-            on_kept=lambda: background.duties.ask("kept"),
+            duties=background.duties,
+            admission=background.admission,
             health=self._health,
-            poll_seconds=max(config.poll_seconds, self._pace.stretched(_LOOK_SECONDS)),
-            pace=self._pace,
+            longest_rest=max(config.poll_seconds, resting_seconds),
+            on_lost=on_lost,
         )
 
     def _make_isolation(self, background: Background, app_ref: str | None) -> Isolation:
         config = self._config
         isolation = Isolation(
             feed=self.feed,
-            feeder=self.feeder,
+            claim_loop=self.claim_loop,
             slots=self.slots,
             runner=self.runner,
             queues=served(config.queues),
@@ -165,7 +165,7 @@ class Identity:
 
     def start(self) -> None:
         self.slots.start()
-        self.feeder.start()
+        self.claim_loop.start()
         self.isolation.start()
         if self._parent is None or self._parent.is_gone:
             self.lease.start()
@@ -175,22 +175,22 @@ class Identity:
     @property
     def holds_nothing(self) -> bool:
         """Nothing waits here, runs, or has an end that is not written."""
-        return not self.runner.running and not self.feeder.held_ids()
+        return not self.runner.running and not self.claim_loop.held_ids()
 
     def set_weak(self, is_weak: bool) -> None:
         """The lease may run out: claim nothing meanwhile."""
         self.is_weak = is_weak
-        self.feeder.pause_claiming(self.is_weak or self._is_draining)
+        self.claim_loop.pause_claiming(self.is_weak or self._is_draining)
 
     def set_draining(self, is_draining: bool) -> None:
         """Claim no more, hand back what has not started, and let the rest take its time."""
         self._is_draining = is_draining
-        self.feeder.pause_claiming(self.is_weak or self._is_draining)
+        self.claim_loop.pause_claiming(self.is_weak or self._is_draining)
 
     async def know(self, jobs: Sequence[str], intakes: Sequence[int]) -> bool:
         """What it can run has changed: say so, that such runs are not taken for unknown. False:
         somebody holds the worker's row, and it is to be said again."""
-        self.feeder.know(jobs)
+        self.claim_loop.set_jobs(jobs)
         return await self._write(life.set_jobs(self.worker, jobs, intakes))
 
     async def _write(self, query: Query[None]) -> bool:
@@ -204,11 +204,11 @@ class Identity:
     async def drop(self) -> None:
         """The lease is lost: stop everything, write nothing."""
         self.lease.stop()
-        self.feeder.pause_claiming(True)
-        self.feeder.take_unstarted()
+        self.claim_loop.pause_claiming(True)
+        self.claim_loop.take_unstarted()
         self.runner.stop_all(Stop("lost"))
         await self.isolation.stop()
-        await self.feeder.abandon()
+        await self.claim_loop.abandon()
         drained = asyncio.create_task(self.slots.drained())
         await asyncio.wait([drained], timeout=self._config.lease_seconds)
         drained.cancel()
@@ -218,12 +218,12 @@ class Identity:
     async def finish_running(self) -> None:
         """Claim no more, hand back what has not started, wait for the rest until the limit, then
         cut it off: those runs go on elsewhere, with no attempt spent."""
-        self.feeder.pause_claiming(True)
+        self.claim_loop.pause_claiming(True)
         await self.isolation.stop()
         try:
             async with asyncio.timeout(_SAY_SECONDS):
                 await self._write(life.set_state(self.worker, "stopping"))
-                handed_back = await self.feeder.hand_back()
+                handed_back = await self.claim_loop.hand_back()
         except Exception as error:
             self._log.warning("could not return unstarted runs at shutdown", error=error)
             handed_back = 0
@@ -240,18 +240,18 @@ class Identity:
         drained.cancel()
         # A body that ignores its cancellation: the process ends without it, the run goes on.
         for attempt in list(self.runner.running.values()):
-            self.feeder.ended(attempt.claim, attempt.duration_ms, CUT_OFF)
+            self.claim_loop.ended(attempt.claim, attempt.duration_ms, CUT_OFF)
 
     @property
     def busy_at(self) -> float:
         """When it last had something to do; now, if it has."""
-        is_busy = self._is_draining or self.is_weak or bool(self.feeder.held_ids())
-        return time.monotonic() if is_busy else self.feeder.taken_at
+        is_busy = self._is_draining or self.is_weak or bool(self.claim_loop.held_ids())
+        return time.monotonic() if is_busy else self.claim_loop.claimed_at
 
     def hold_still(self) -> bool:
         """Claim no more, if it has nothing. False: it has, and goes on."""
-        self.feeder.pause_claiming(True)
-        if self.feeder.held_ids():
+        self.claim_loop.pause_claiming(True)
+        if self.claim_loop.held_ids():
             self.set_weak(self.is_weak)
             return False
         return True
@@ -272,7 +272,7 @@ class Identity:
         """None: it could not be said."""
         answer: T | None = None
         try:
-            await self.feeder.stop()
+            await self.claim_loop.stop()
             if tell_parent is not None:
                 tell_parent()
             async with asyncio.timeout(_SAY_SECONDS):
@@ -318,12 +318,12 @@ def _observers(parent: Parent | None) -> list[AttemptObserver]:
 class _Watch:
     """What the watchdog sees of an identity."""
 
-    def __init__(self, feeder: Feeder, runner: Runner) -> None:
-        self._feeder = feeder
+    def __init__(self, claim_loop: ClaimLoop, runner: Runner) -> None:
+        self._claim_loop = claim_loop
         self._runner = runner
 
     def take_unstarted(self) -> list[tuple[int, int]]:
-        return [(claim.id, claim.attempt) for claim in self._feeder.take_unstarted()]
+        return [(claim.id, claim.attempt) for claim in self._claim_loop.take_unstarted()]
 
     def overdue(self, grace: float) -> list[tuple[int, int, float]]:
         return [

@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 
-from rota.runtime.claiming.pace import Pace
 from rota.runtime.lease.health import Turns
+from rota.runtime.pace import Pace
 from rota.runtime.tasks import abandon, end_task
 from rota.telemetry.logger import get_logger
 

@@ -53,12 +53,12 @@ class Membership:
         }
         identity.runner.use(definitions.current)
         await identity.feed.open()
-        background.serve(worker, identity.feeder.has_backlog)
+        background.serve(worker, identity.claim_loop.has_backlog)
         await background.drain.serve(worker)
         identity.set_draining(background.drain.order.is_draining)
         self.identity = identity
         identity.start()
-        identity.feeder.set_listening(parts.listener.is_listening)
+        identity.claim_loop.set_listening(parts.listener.is_listening)
         background.duties.ask("upkeep")
         if version != parts.registry.version:
             definitions.wake()

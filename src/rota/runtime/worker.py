@@ -17,7 +17,6 @@ from rota.executors.lifespans import Lifespans
 from rota.jobs.registry import Registry
 from rota.runtime.attempts.attempt import Stop
 from rota.runtime.background import Background
-from rota.runtime.claiming.pace import Pace
 from rota.runtime.duties.definitions import Definitions
 from rota.runtime.duties.retention import BuiltInJobs
 from rota.runtime.hearing import Hearing
@@ -26,6 +25,7 @@ from rota.runtime.lease.health import Health
 from rota.runtime.lease.judge import HealthJudge
 from rota.runtime.listener import Listener
 from rota.runtime.membership import Membership
+from rota.runtime.pace import Pace
 from rota.runtime.processes.deadline import STOP_MARGIN, end_with_parent, end_within
 from rota.runtime.processes.parent import Parent
 from rota.runtime.processes.relayed import RelayedListener

@@ -10,11 +10,11 @@ from rota.executors.lifespans import Lifespans
 from rota.executors.threads import ThreadPool
 from rota.jobs.registry import Registry
 from rota.runtime.background import Background
-from rota.runtime.claiming.pace import Pace
 from rota.runtime.duties.definitions import Definitions
 from rota.runtime.duties.retention import BuiltInJobs
 from rota.runtime.lease.health import Health
 from rota.runtime.listener import Listener
+from rota.runtime.pace import Pace
 from rota.runtime.processes.parent import Parent
 from rota.runtime.processes.relayed import RelayedListener
 from rota.store.sessions.pool import Database

@@ -15,7 +15,7 @@ from rota.model.outcome import CUT_OFF, EXPIRED, SUCCEEDED, Ended, Outcome, Refu
 from rota.model.run import Claim
 from rota.runtime.attempts.attempt import RunningAttempt, Stop
 from rota.runtime.attempts.runner import Runner
-from rota.runtime.claiming.claim_commit import ClaimCommit
+from rota.runtime.claiming.slots import ClaimCommit
 from tests.runtime.attempts.parts import Sink, claim_of, make_means, make_runner, start
 
 

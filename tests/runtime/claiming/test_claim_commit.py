@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.runtime.claiming.claim_commit import ClaimCommit
+from rota.runtime.claiming.slots import ClaimCommit
 from rota.testing import eventually
 from tests.engine import Engine
 

@@ -11,7 +11,7 @@ import pytest
 import rota
 from rota.model.outcome import CUT_OFF, Ended, Failure, Outcome, Requeue
 from rota.model.run import Claim
-from rota.runtime.claiming.end_buffer import EndBuffer
+from rota.runtime.claiming.ends import EndBuffer, EndNews
 from rota.runtime.duties.kept_ends import KeptEnds
 from rota.runtime.metrics.counters import Counters
 from rota.store.pipeline.claims import ClaimRequest
@@ -30,15 +30,7 @@ class Desk:
         self._engine = engine
         self.worker = engine.worker()
         self.feed = Feed(app.database, self.worker, ["work"])
-        self.written = 0
-        self.kept = 0
-        self.ends = EndBuffer(Counters(), self._note, self._note_kept)
-
-    def _note(self) -> None:
-        self.written += 1
-
-    def _note_kept(self) -> None:
-        self.kept += 1
+        self.ends = EndBuffer(Counters())
 
     def claim(self, runs: int) -> list[Claim]:
         for _ in range(runs):
@@ -57,6 +49,9 @@ class Desk:
         )
 
 
+def _nothing() -> None: ...
+
+
 @pytest.fixture
 async def desk(engine: Engine, app: rota.App) -> AsyncIterator[Desk]:
     await app.database.open()
@@ -72,19 +67,18 @@ async def test_one_round_trip_ends_and_claims(desk: Desk, engine: Engine) -> Non
     desk.ends.ended(second, 2.0, FAILED)
     desk.ends.ended(third, 3.0, CUT_OFF)
     assert (len(desk.ends), desk.ends.ids()) == (3, {first.id, second.id, third.id})
-    claims, has_later = await desk.ends.exchange(desk.feed, desk.request(1))
+    claims = await desk.ends.exchange(desk.feed, desk.request(1))
     assert claims is not None
     assert [one.id for one in claims] == [third.id], "it has its old place"
-    assert not has_later
+    assert desk.ends.take_news() == EndNews(is_written=True)
     assert engine.run(first.id)["result"] == {"n": 1}
     assert (engine.state(first.id), engine.state(second.id)) == ("succeeded", "failed")
     assert desk.ends.is_settled
-    assert desk.written == 1
 
 
 async def test_nothing_written_is_told_to_nobody(desk: Desk) -> None:
-    assert await desk.ends.exchange(desk.feed, None) == ([], False)
-    assert desk.written == 0
+    assert await desk.ends.exchange(desk.feed, None) == []
+    assert desk.ends.take_news() == EndNews()
 
 
 @pytest.mark.parametrize(
@@ -101,8 +95,8 @@ async def test_it_says_whether_something_was_put_off(
 ) -> None:
     (claim,) = desk.claim(1)
     desk.ends.ended(claim, 1.0, outcome)
-    _, has_later = await desk.ends.exchange(desk.feed, None)
-    assert has_later is is_later
+    await desk.ends.exchange(desk.feed, None)
+    assert desk.ends.take_news().has_delayed is is_later
 
 
 async def test_what_was_not_written_is_sent_again_first(desk: Desk, engine: Engine) -> None:
@@ -124,15 +118,15 @@ async def test_a_row_that_somebody_holds_keeps_nobody_waiting(
     desk: Desk, engine: Engine, app: rota.App
 ) -> None:
     held, free = desk.claim(2)
-    kept_ends = KeptEnds(app.database, on_written=desk._note)
+    kept_ends = KeptEnds(app.database, on_written=_nothing)
     with engine.conn.transaction():
         engine.one("SELECT id FROM rota.open_runs WHERE id = %s FOR UPDATE", held.id)
         for claim in (held, free):
             desk.ends.succeeded(claim, 1.0, None)
-        claims, _ = await desk.ends.exchange(desk.feed, desk.request(1))
+        claims = await desk.ends.exchange(desk.feed, desk.request(1))
         assert claims is None, "the request went with what was refused"
         assert desk.ends.is_settled, "it is kept, and nobody waits for it"
-        assert desk.kept == 1
+        assert desk.ends.take_news().has_kept
         assert engine.state(free.id) == "succeeded"
         assert await kept_ends.run_once() < 1
         assert engine.state(held.id) == "running"
@@ -179,7 +173,7 @@ async def test_what_is_known_of_an_attempt_outlives_its_worker(
         engine.lose(desk.worker)
         assert engine.rescue() == {}
     assert await app.database.fetch(claimed.strays(desk.worker)) == []
-    await KeptEnds(app.database, on_written=desk._note).run_once()
+    await KeptEnds(app.database, on_written=_nothing).run_once()
     row = engine.run(claim.id)
     assert row["state"] in states
     assert engine.attempt_states(claim.id) == [attempt_state]
@@ -204,7 +198,7 @@ async def test_a_kept_end_that_cannot_be_stored_is_dropped_and_the_run_rescued(
         desk.ends.succeeded(claim, 1.0, None)
     await desk.ends.keep_all(desk.feed)
     engine.rows("UPDATE rota.kept_ends SET state = 'no state' WHERE run_id = %s", bad.id)
-    await KeptEnds(app.database, on_written=desk._note).run_once()
+    await KeptEnds(app.database, on_written=_nothing).run_once()
     assert (engine.state(bad.id), engine.state(good.id)) == ("running", "succeeded")
     engine.lose(desk.worker)
     assert list(engine.rescue()) == [bad.id]
@@ -218,14 +212,14 @@ async def test_an_end_that_waits_for_something_else_is_kept_too(
     holder = connect(autocommit=False)
     holder.execute("LOCK TABLE rota.ended_runs IN SHARE MODE")
     desk.ends.succeeded(claim, 1.0, None)
-    claims, _ = await desk.ends.exchange(desk.feed, desk.request(1))
+    claims = await desk.ends.exchange(desk.feed, desk.request(1))
     assert claims is None
-    assert desk.kept == 1
+    assert desk.ends.take_news().has_kept
     engine.enqueue()
-    claims, _ = await desk.ends.exchange(desk.feed, desk.request(1))
+    claims = await desk.ends.exchange(desk.feed, desk.request(1))
     assert claims is not None
     assert len(claims) == 1
-    kept_ends = KeptEnds(app.database, on_written=desk._note)
+    kept_ends = KeptEnds(app.database, on_written=_nothing)
     assert await kept_ends.run_once() < 1
     holder.rollback()
     await kept_ends.run_once()
@@ -239,7 +233,7 @@ async def test_an_end_that_cannot_be_stored_keeps_none_of_the_others(
     desk.ends.succeeded(first, 1.0, None)
     desk.ends.ended(bad, 1.0, Ended("succeeded", "succeeded", details="{no json"))
     desk.ends.ended(last, 1.0, FAILED)
-    claims, _ = await desk.ends.exchange(desk.feed, None)
+    claims = await desk.ends.exchange(desk.feed, None)
     assert claims is None
     assert engine.state(first.id) == "succeeded"
     assert engine.run(last.id)["end_reason"] == "gave up"

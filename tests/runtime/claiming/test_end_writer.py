@@ -8,9 +8,10 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.claiming import claim_plan as claiming
-from rota.runtime.claiming import end_writer
-from rota.runtime.claiming.feeder import Feeder
+from rota.runtime.claiming import ends as module
+from rota.runtime.claiming import plan
+from rota.runtime.claiming.loop import ClaimLoop
+from rota.runtime.claiming.state import ClaimState
 from rota.store.pipeline.claims import ClaimRequest
 from rota.store.pipeline.ends import Ends
 from rota.store.pipeline.feed import Feed
@@ -135,7 +136,7 @@ async def test_it_comes_back(
     exchanges: Exchanges,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(end_writer, "_ASIDE_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_ASIDE_SECONDS", 0.0)
     exchanges.error = psycopg.OperationalError("gone")
     await notes.enqueue(2000)
     async with app.worker():
@@ -162,21 +163,21 @@ async def test_claims_wait_for_a_write_that_waits(
     engine.conn.execute("SELECT pg_advisory_lock(1)")
     await notes.enqueue(9000)
 
-    feeders: list[Feeder] = []
-    sleep = Feeder._sleep
+    loops: list[ClaimLoop] = []
+    rest = ClaimLoop._rest
 
-    async def note(self: Feeder) -> None:
-        feeders.append(self)
-        await sleep(self)
+    async def note(self: ClaimLoop, state: ClaimState) -> None:
+        loops.append(self)
+        await rest(self, state)
 
-    monkeypatch.setattr(Feeder, "_sleep", note)
-    monkeypatch.setattr(claiming, "_FAST_MS", 1000.0)  # whatever else this machine does
+    monkeypatch.setattr(ClaimLoop, "_rest", note)
+    monkeypatch.setattr(plan, "_FAST_MS", 1000.0)  # whatever else this machine does
 
     def stands_still() -> bool:
-        if not feeders or not waiting_backends(engine):
+        if not loops or not waiting_backends(engine):
             return False
-        is_asleep = feeders[-1]._waiter is not None and not feeders[-1]._slots.held_ids()
-        return is_asleep and len(feeders[-1]._ends) > 500
+        is_resting = loops[-1]._waiter is not None and not loops[-1]._slots.held_ids()
+        return is_resting and len(loops[-1]._ends) > 500
 
     async with app.worker():
         await eventually(stands_still)
@@ -198,7 +199,7 @@ async def test_a_connection_without_work_is_closed(
     exchanges: Exchanges,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(end_writer, "_IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(module, "_IDLE_SECONDS", 0.05)
     async with app.worker():
         for _ in range(2):
             exchanges.seconds.clear()

@@ -12,8 +12,7 @@ import pytest
 from rota.errors import LeaseLost
 from rota.model.run import Claim
 from rota.runtime.claiming import slots as module
-from rota.runtime.claiming.claim_commit import ClaimCommit
-from rota.runtime.claiming.slots import Slots, take_all
+from rota.runtime.claiming.slots import ClaimCommit, Slots, take_all
 from tests.runtime.claiming.claims import make_claim
 
 pytestmark = pytest.mark.both_loops

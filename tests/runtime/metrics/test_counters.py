@@ -11,7 +11,7 @@ import pytest
 import rota
 from rota.model.histogram import bucket_of
 from rota.model.run import Claim
-from rota.runtime.claiming.end_buffer import EndBuffer
+from rota.runtime.claiming.ends import EndBuffer
 from rota.runtime.metrics.counters import Counters
 from rota.runtime.metrics.rollups import Rollups
 from rota.store.pipeline.feed import Feed

@@ -17,7 +17,7 @@ from rota.executors.location import is_reachable
 from rota.jobs.definition import JobDefinition
 from rota.model.run import Claim
 from rota.runtime.attempts.runner import Runner
-from rota.runtime.claiming.feeder import Feeder
+from rota.runtime.claiming.loop import ClaimLoop
 from rota.runtime.claiming.slots import Slots
 from rota.runtime.loop import Loop
 from rota.store.pipeline.feed import Feed
@@ -41,7 +41,7 @@ class Isolation(Loop):
         self,
         *,
         feed: Feed,
-        feeder: Feeder,
+        claim_loop: ClaimLoop,
         slots: Slots,
         runner: Runner,
         queues: Sequence[str],
@@ -50,7 +50,7 @@ class Isolation(Loop):
     ) -> None:
         super().__init__()
         self._feed = feed
-        self._feeder = feeder
+        self._claim_loop = claim_loop
         self._slots = slots
         self._runner = runner
         self._queues = list(queues)
@@ -77,7 +77,7 @@ class Isolation(Loop):
 
     @property
     def _may_claim(self) -> bool:
-        return self._feeder.is_claiming and not self._is_over
+        return self._claim_loop.is_claiming and not self._is_over
 
     async def _claim(self) -> float | None:
         """Returns when to ask again, where nobody will call for that."""
@@ -86,7 +86,7 @@ class Isolation(Loop):
         try:
             claims = await self._feed.claim_suspect(self._queues, inline)
         except LeaseLost:
-            return None  # the feeder hears of it too, and it decides
+            return None  # the claim loop notices too, and acts on it
         except errors.LockNotAvailable:
             return _HELD_SECONDS  # as the lease says; others may take it meanwhile
         is_unwritten = False

@@ -36,7 +36,7 @@ _ISOLATED = "isolated"
 
 
 class EndSink(Protocol):
-    """Where ends of attempts go: the feeder of the worker."""
+    """Where ends of attempts go: the claim loop of the worker."""
 
     def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None: ...
 

@@ -1,3 +1,3 @@
-"""Between the database and the slots: what is claimed and when, and ends on their way back."""
+"""Claiming: keeps the slots of a worker supplied with runs, and writes the ends of attempts."""
 
 from __future__ import annotations

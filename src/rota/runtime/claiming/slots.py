@@ -1,9 +1,8 @@
-"""The slots of a worker: a fixed number of coroutines that run attempts one after another.
+"""The slots of a worker: a fixed number of coroutines that execute attempts one after another.
 
-A slot is one long-lived asyncio task and a body runs inside it, so that a run costs no task of
-its own. The slot is a real task all the same: `asyncio.timeout`, task groups and cancellation
-work in a body as anywhere. A body that changed context variables gets its slot replaced, so
-that nothing leaks into the next run.
+A slot is one long-lived asyncio task, and handlers run inside it, so that a run costs no task of
+its own. `asyncio.timeout`, task groups and cancellation work in a handler as anywhere. If a handler
+has changed context variables, its slot is replaced, so that nothing leaks into the next run.
 """
 
 from __future__ import annotations
@@ -12,30 +11,84 @@ import asyncio
 import contextvars
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from rota.errors import LeaseLost
 from rota.model.run import Claim
-from rota.runtime.claiming.claim_commit import ClaimCommit
 
-# What runs in a slot: a claim, the slot's task, and what to wait for before the body starts; None
-# where the claim is committed.
+# What a slot calls for each run: with the run, the slot's task, and what to wait for before the
+# handler starts; None if the claim is committed.
 Body = Callable[[Claim, "asyncio.Task[None]", Awaitable[None] | None], Awaitable[None]]
 
-# A slot that never has to wait gives the loop a turn after this many runs.
+# A slot that never has to wait yields to the event loop after this many runs.
 _TURN = 50
 _STOP_SECONDS = 5.0
 _REOPEN_SECONDS = 0.1
 
 
+class ClaimCommit:
+    """The commit of a claim whose runs are already known; awaited by the slots.
+
+    The flush of the commit is half of the latency of a single run. Meanwhile its attempt is
+    prepared, but the handler starts after the commit: otherwise it could have run while a crash of
+    the server forgets the claim. Awaiting raises LeaseLost if the claim was not confirmed. `add`
+    gets the runs as soon as they are known, and returns whether it has taken them.
+    """
+
+    def __init__(self, add: Callable[[Sequence[Claim], ClaimCommit], bool]) -> None:
+        self._add = add
+        self._waiters: list[asyncio.Future[None]] = []
+        self.is_committed = False
+        self.is_broken_off = False
+        self.has_added = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_committed or self.is_broken_off
+
+    def rows(self, rows: Sequence[Claim]) -> None:
+        self.has_added = self._add(rows, self)
+
+    def committed(self) -> None:
+        self.is_committed = True
+        self._release_all()
+
+    def broke_off(self) -> None:
+        """Whether the claim was committed is unknown: the claim loop asks the database, and hands
+        its runs back."""
+        self.is_broken_off = True
+        self._release_all()
+
+    def _release_all(self) -> None:
+        for waiter in self._waiters:
+            self._release(waiter)
+
+    def _release(self, waiter: asyncio.Future[None]) -> None:
+        if waiter.done():
+            return
+        if self.is_committed:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(LeaseLost("the claim was not confirmed"))
+
+    def __await__(self) -> Generator[Any, None, None]:
+        # Each run has a future of its own, so that cancelling one does not cancel the others.
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        if self.is_over:
+            self._release(waiter)
+        return waiter.__await__()
+
+
 class Slots:
-    """Runs what is put into `ready`, up to `size` at once."""
+    """Executes the runs in `ready`, up to `size` at once."""
 
     def __init__(self, size: int, run: Body) -> None:
         self.size = size
         self.ready: deque[Claim] = deque()
-        # Of all that is in `ready`; None: it is committed.
+        # The commit that all runs in `ready` wait for; None if they are committed.
         self._commit: ClaimCommit | None = None
         self._run = run
         self._waiters: deque[asyncio.Future[None]] = deque()
@@ -51,7 +104,7 @@ class Slots:
 
     @property
     def free(self) -> int:
-        """For how many more there would be a slot at once."""
+        """How many more runs could start at once."""
         return self.idle - len(self.ready)
 
     @property
@@ -62,15 +115,15 @@ class Slots:
         return set(self._running) | {claim.id for claim in self.ready}
 
     def is_stalled(self, seconds: float) -> bool:
-        """Runs wait here although nothing has started for a while."""
+        """Whether runs wait although none has started for so long."""
         return bool(self.ready) and time.monotonic() - self._last_start > seconds
 
     def add(self, claims: Iterable[Claim], commit: ClaimCommit | None = None) -> None:
-        """With a commit that is still to come only where nothing else waits here: one claim is
-        under way at a time."""
+        """`commit` is what these runs have to wait for. It may be given only while no other run is
+        in `ready`; one claim is under way at a time."""
         self._commit = commit
         self.ready.extend(claims)
-        self._call_one()
+        self._wake_one()
 
     def start(self) -> None:
         for _ in range(self.size):
@@ -78,8 +131,8 @@ class Slots:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """Another slot for as long as the caller, who has one, needs none of those that were
-        asked for."""
+        """Opens another slot for as long as the caller occupies one without doing the work of a
+        run."""
         self.size += 1
         self._open_slot()
         try:
@@ -89,7 +142,7 @@ class Slots:
             self._surplus += 1
 
     def run_beside(self, claim: Claim) -> asyncio.Task[None]:
-        """In a slot of its own, which is there for this run only."""
+        """Executes the run in a slot that exists for this run only."""
         self.size += 1
         self._running[claim.id] = claim
         return self._open(self._run_one(claim))
@@ -109,12 +162,12 @@ class Slots:
         for task in tasks:
             task.cancel()
         if tasks:
-            # A body that ignores its cancellation is left behind.
+            # A handler that ignores its cancellation is abandoned.
             await asyncio.wait(tasks, timeout=_STOP_SECONDS)
         self._tasks.clear()
 
     async def drained(self) -> None:
-        """Until nothing runs. Looks now and then: no body pays for telling us."""
+        """Waits until nothing runs. Polls, so that handlers do not pay for a notification."""
         while self._running:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
@@ -126,13 +179,13 @@ class Slots:
         _ = self._open(self._slot())
 
     def _open(self, body: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        # An empty context: what the caller of start() has set is not the handlers' business.
+        # An empty context, so that handlers do not see the context variables of start()'s caller.
         task = contextvars.Context().run(asyncio.ensure_future, body)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _call_one(self) -> None:
+    def _wake_one(self) -> None:
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -141,7 +194,7 @@ class Slots:
 
     async def _slot(self) -> None:
         loop = asyncio.get_running_loop()
-        # By short names: every run of the hot path comes by here.
+        # Local names are faster, and every run passes here.
         copy_context, monotonic, run = contextvars.copy_context, time.monotonic, self._run
         ready, running = self.ready, self._running
         clean = copy_context()
@@ -160,7 +213,7 @@ class Slots:
             if commit is not None and commit.is_committed:
                 commit = self._commit = None
             if ready and self._waiters:
-                self._call_one()
+                self._wake_one()
             running[claim.id] = claim
             self._last_start = monotonic()
             try:
@@ -170,8 +223,8 @@ class Slots:
             if self._is_closing:
                 return
             if task.cancelling():
-                # Not by Rota: the program's loop is closing and waits for this task to end. Or the
-                # body has cancelled itself, and the next run needs a slot.
+                # Not by Rota: either the program's event loop is closing and waits for this task to
+                # end, or the handler has cancelled itself and the next run needs a slot.
                 loop.call_later(_REOPEN_SECONDS, self._reopen)
                 return
             if self._surplus:
@@ -187,8 +240,8 @@ class Slots:
 
 
 def take_all(claims: deque[Claim]) -> list[Claim]:
-    """Empties it. popleft is atomic, so that a claim is either started or taken here, also when
-    the heartbeat's thread does this because the loop stands still."""
+    """Removes and returns all. `popleft` is atomic, so that a run is either started or taken here,
+    also if the heartbeat's thread takes it because the event loop is blocked."""
     taken = []
     while claims:
         try:

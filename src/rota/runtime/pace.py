@@ -1,4 +1,4 @@
-"""How often a worker polls: less often while it is idle, because then it is called.
+"""How often the loops of a worker poll: less often while it is idle, because then it is called.
 
 An idle worker that receives calls is told of everything it has to do; it polls only for calls that
 were lost. All loops of an idle worker together send about one query per second.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 class Pace:
-    """`is_resting` returns whether this worker hears calls and has nothing to do."""
+    """`is_resting` returns whether this worker receives calls and has nothing to do."""
 
     def __init__(self, poll_seconds: float, is_resting: Callable[[], bool]) -> None:
         self._poll = poll_seconds
@@ -22,8 +22,9 @@ class Pace:
         return self._is_resting()
 
     def seconds(self, period: float, resting: float) -> float:
-        """A period, and what it is at rest if `poll_seconds` is 1; quicker polls rest less. With
-        jitter, so that a fleet started together does not ask together."""
+        """Returns `period`; at rest `resting`, which applies to a `poll_seconds` of 1 and is
+        shorter for quicker polls. With jitter, so that workers started together do not poll
+        together."""
         if not self._is_resting():
             return period
         return max(period, self.stretched(resting) * random.uniform(0.9, 1.1))

@@ -1,4 +1,4 @@
-"""How many runs to claim, from which queues and from which position on, based on earlier claims."""
+"""What a claim asks for: how many runs, from which queues, and from which position on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 from rota.model.run import Claim
+from rota.runtime.pace import Pace
 from rota.store.pipeline.claims import ClaimRequest
 
 PRIORITIES = 10
@@ -16,10 +17,13 @@ _UNHINTED_SHARE = 20
 _QUEUES_AT_ONCE = 100
 _ACTIVE_SECONDS = 2.0
 _GROWTH = 4
+# Between two searches for queues; an idle worker learns of new queues by calls.
+_SEARCH_SECONDS = 1.0
+_RESTING_SECONDS = 30.0
 
 
 class ClaimPlan:
-    """Follows the rate: no more is claimed than will start within about one round trip.
+    """Follows the rate: claims no more runs than will start within about one round trip.
 
     For slow runs that is the number of free slots. For runs of a few milliseconds it grows to
     hundreds, claimed ahead while the ones before still run.
@@ -36,14 +40,14 @@ class ClaimPlan:
         self._called: dict[str, None] = {}
         self._active: dict[str, float] = {}
         self._hints: dict[str, list[int]] = {}
-        self._lane = ""  # whose runs the hints are about
+        self._lane = ""  # the tenant whose runs the hints are about
         self._next_unhinted = 0.0
         self._is_unhinted = False
-        self._owes_full_look = False
+        self._owes_full_claim = False
         self._average_ms: float | None = None
         self._batches = count(1)
 
-    # What is known about durations.
+    # Durations.
 
     def took(self, duration_ms: float) -> None:
         average = self._average_ms
@@ -55,13 +59,13 @@ class ClaimPlan:
 
     @property
     def has_backlog(self) -> bool:
-        """More than was claimed waits, or may wait, and nobody knows the runs to be slow."""
+        """Whether more runs may wait than were claimed, and are not known to be slow."""
         return self.may_have_more and (self._average_ms is None or self.is_fast)
 
-    # Which queues.
+    # Queues.
 
     def add_queue(self, queue: str) -> None:
-        """Somebody called for this queue: it comes first next time."""
+        """The worker was called for this queue: the next claim visits it first."""
         self._called[queue] = None
         if queue not in self._queues:
             self._queues.append(queue)
@@ -89,8 +93,8 @@ class ClaimPlan:
         )
 
     def _rotated(self) -> list[str]:
-        """Another queue is first each time, so that none starves behind the others; of very many
-        each claim visits some."""
+        """The queues of the next claim, in an order that puts another one first each time, so that
+        no queue starves. If there are very many, each claim visits some of them."""
         many = len(self._queues) > _QUEUES_AT_ONCE
         step = _QUEUES_AT_ONCE if many else 1
         self._turn = (self._turn + step) % max(1, len(self._queues))
@@ -99,15 +103,16 @@ class ClaimPlan:
         return list(called | dict.fromkeys(turned))[:_QUEUES_AT_ONCE]
 
     def _count_active(self) -> int:
-        """Queues that had work lately: they share a claim; the others may take what they have."""
+        """The number of queues that had runs lately. They share a claim; from the other queues a
+        claim may take all runs."""
         if len(self._active) > 1:
             now = time.monotonic()
             self._active = {name: until for name, until in self._active.items() if until > now}
         return len(self._active)
 
     def _hints_for(self, queues: Sequence[str]) -> list[int]:
-        """The places up to which this worker has looked; every so often none, because a
-        transaction that commits late brings runs with lower places."""
+        """The positions up to which this worker has searched; every so often none, because a
+        transaction that commits late adds runs at lower positions."""
         self._is_unhinted = time.monotonic() >= self._next_unhinted
         if self._is_unhinted:
             return []
@@ -115,25 +120,27 @@ class ClaimPlan:
         return [hint for name in queues for hint in self._hints.get(name, zeros)]
 
     def _follow(self, claims: Sequence[Claim]) -> None:
-        """While only one tenant has work its runs are claimed by hints, as nobody's are."""
+        """While only one tenant has runs, they are claimed with hints, as runs without tenant
+        are."""
         if claims and claims[-1].tenant != self._lane:
             tenants = {claim.tenant for claim in claims}
             if len(tenants) == 1:
                 (self._lane,) = tenants
                 self._hints = {}
 
-    # What a claim taught.
+    # What a claim has shown.
 
     def learn(
         self, request: ClaimRequest, claims: list[Claim], seconds: float, *, is_starved: bool
     ) -> None:
+        """`is_starved`: the slots had no run left to start when the claim came back."""
         if request.limit == 0:
             return
-        # What a hinted claim did not look at must be looked at before long: a run that was
-        # committed late has a lower place, and its call may already have been heard.
-        self._owes_full_look = not self._is_unhinted
+        # A claim with hints skips lower positions, which must be searched before long: a run that
+        # was committed late may be there, and its call may have been received already.
+        self._owes_full_claim = not self._is_unhinted
         if self._is_unhinted:
-            # At most a twentieth of the time goes into walks over what is already claimed.
+            # At most a twentieth of the time goes into searching what is already claimed.
             self._next_unhinted = time.monotonic() + min(_UNHINTED_SHARE * seconds, 5.0)
         by_queue = Counter(claim.queue for claim in claims)
         self._active |= dict.fromkeys(by_queue, time.monotonic() + _ACTIVE_SECONDS)
@@ -156,12 +163,38 @@ class ClaimPlan:
             self.size = min(self.size * _GROWTH, self._most)
 
     @property
-    def seconds_to_full_look(self) -> float | None:
-        """When a claim without hints is due; None: the last one was without."""
-        if not self._owes_full_look:
+    def seconds_to_full_claim(self) -> float | None:
+        """When a claim without hints is due; None if the last one had none."""
+        if not self._owes_full_claim:
             return None
         return max(0.0, self._next_unhinted - time.monotonic())
 
     def shrink(self) -> None:
         self.size = self._least
         self._average_ms = None
+
+
+class QueueSearch:
+    """When a worker that serves all queues asks the database which of them have runs.
+
+    `queues` are those that the worker is restricted to, if any; `own` are the queues of its
+    declared jobs, which it always visits.
+    """
+
+    def __init__(self, *, queues: Sequence[str], own: Sequence[str], pace: Pace) -> None:
+        self._is_needed = not queues
+        self._own = list(own)
+        self._pace = pace
+        self._next = 0.0
+
+    def search_now(self) -> None:
+        self._next = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        return self._is_needed and time.monotonic() >= self._next
+
+    def found(self, busy: Iterable[str]) -> list[str]:
+        """The queues to visit from now on, given those that have runs."""
+        self._next = time.monotonic() + self._pace.seconds(_SEARCH_SECONDS, _RESTING_SECONDS)
+        return list(dict.fromkeys([*self._own, *busy]))

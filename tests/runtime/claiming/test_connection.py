@@ -9,10 +9,9 @@ import pytest
 
 import rota
 from rota.model.run import Claim
-from rota.runtime.claiming.claim_commit import ClaimCommit
-from rota.runtime.claiming.claimer import Claimer
-from rota.runtime.claiming.end_buffer import EndBuffer
-from rota.runtime.claiming.slots import Slots
+from rota.runtime.claiming.connection import ClaimConnection
+from rota.runtime.claiming.ends import EndBuffer
+from rota.runtime.claiming.slots import ClaimCommit, Slots
 from rota.runtime.metrics.counters import Counters
 from rota.store.pipeline.claims import ClaimRequest, ConnectionTurn, ReadyClaim
 from rota.store.pipeline.feed import Feed
@@ -25,17 +24,17 @@ pytestmark = pytest.mark.both_loops
 
 
 @pytest.fixture
-def made_ready(monkeypatch: pytest.MonkeyPatch) -> list[Claimer]:
+def made_ready(monkeypatch: pytest.MonkeyPatch) -> list[ClaimConnection]:
     """One entry for each time that a worker goes to rest with a claim that is ready."""
-    found: list[Claimer] = []
-    original = Claimer.make_ready
+    found: list[ClaimConnection] = []
+    original = ClaimConnection.prepare
 
-    def make_ready(self: Claimer, request: ClaimRequest) -> None:
+    def prepare(self: ClaimConnection, request: ClaimRequest) -> None:
         original(self, request)
-        if self._ready is not None:
+        if self._prepared is not None:
             found.append(self)
 
-    monkeypatch.setattr(Claimer, "make_ready", make_ready)
+    monkeypatch.setattr(ClaimConnection, "prepare", prepare)
     return found
 
 
@@ -65,7 +64,9 @@ def ran(app: rota.App) -> list[int]:
     return ran
 
 
-async def send_one(engine: Engine, made_ready: list[Claimer], sent: list[ReadyClaim]) -> int:
+async def send_one(
+    engine: Engine, made_ready: list[ClaimConnection], sent: list[ReadyClaim]
+) -> int:
     """The run of a claim that went out with its call, and whose commit waits for lock 1."""
     await eventually(lambda: bool(made_ready))
     at_commit_of_a_claim(engine, HOLD)
@@ -79,7 +80,7 @@ async def test_a_call_sends_what_is_ready(
     app: rota.App,
     engine: Engine,
     ran: list[int],
-    made_ready: list[Claimer],
+    made_ready: list[ClaimConnection],
     sent: list[ReadyClaim],
 ) -> None:
     async def pick_up(n: int) -> None:
@@ -101,7 +102,7 @@ async def test_a_queue_that_nobody_knew_is_looked_into_as_ever(
     app: rota.App,
     engine: Engine,
     ran: list[int],
-    made_ready: list[Claimer],
+    made_ready: list[ClaimConnection],
     sent: list[ReadyClaim],
 ) -> None:
     async with app.worker():
@@ -115,7 +116,7 @@ async def test_a_stop_right_after_the_call_loses_nothing(
     app: rota.App,
     engine: Engine,
     ran: list[int],
-    made_ready: list[Claimer],
+    made_ready: list[ClaimConnection],
     sent: list[ReadyClaim],
 ) -> None:
     async with app.worker() as worker:
@@ -132,7 +133,7 @@ async def test_a_claim_that_breaks_off_starts_nothing(
     app: rota.App,
     engine: Engine,
     ran: list[int],
-    made_ready: list[Claimer],
+    made_ready: list[ClaimConnection],
     sent: list[ReadyClaim],
 ) -> None:
     async with app.worker():
@@ -149,14 +150,14 @@ async def test_a_lost_lease_calls_it_off(
     app: rota.App,
     engine: Engine,
     ran: list[int],
-    made_ready: list[Claimer],
+    made_ready: list[ClaimConnection],
     sent: list[ReadyClaim],
 ) -> None:
     async with app.worker() as worker:
         run = await send_one(engine, made_ready, sent)
         identity = worker._identity
         assert identity is not None
-        await identity.feeder.abandon()
+        await identity.claim_loop.abandon()
         assert ran == []
         engine.conn.execute("SELECT pg_advisory_unlock(1)")
     assert engine.state(run) == "queued"
@@ -197,23 +198,23 @@ async def test_who_has_waited_longer_goes_first() -> None:
 
 
 class Desk:
-    """A claimer whose slots start nothing."""
+    """A claim connection whose slots start nothing."""
 
     def __init__(self, engine: Engine, app: rota.App) -> None:
         engine.job()
         self.worker = engine.worker()
         self._feed = Feed(app.database, self.worker, ["work"])
         self.slots = Slots(10, _never)
-        self.claimer = Claimer(self._feed, self.slots)
+        self.connection = ClaimConnection(self._feed, self.slots)
         self.ends = EndBuffer(Counters())
 
     async def claim(
         self, limit: int, batch: int | None = None, start_batch: int | None = None
     ) -> None:
         request = ClaimRequest(limit, ["default"], max(limit, 1), [], batch, start_batch)
-        claims, _ = await self.claimer.exchange(request, self.ends, is_alone=False)
+        claims = await self.connection.exchange(request, self.ends, is_alone=False)
         assert claims is not None
-        self.claimer.take(request, claims)
+        self.connection.take(request, claims)
 
     @property
     def ready(self) -> list[int]:
@@ -239,7 +240,7 @@ async def test_a_claim_for_free_slots_is_in_them_once(desk: Desk, engine: Engine
     late, soon = engine.enqueue(priority=7), engine.enqueue(priority=1)
     await desk.claim(5)
     assert desk.ready == [soon, late]
-    assert desk.claimer.held_ids() == {soon, late}
+    assert desk.connection.held_ids() == {soon, late}
 
 
 async def test_runs_are_in_the_slots_with_their_commit(
@@ -266,22 +267,22 @@ async def test_runs_are_in_the_slots_with_their_commit(
 async def test_a_batch_ahead_starts_with_the_next_claim(desk: Desk, engine: Engine) -> None:
     first = engine.enqueue()
     await desk.claim(1, batch=1)
-    assert (desk.ready, desk.claimer.has_ahead, desk.claimer.ahead_batch) == ([], True, 1)
+    assert (desk.ready, desk.connection.ahead, desk.connection.ahead_batch) == ([], 1, 1)
     second = engine.enqueue()
     await desk.claim(1, batch=2, start_batch=1)
-    assert (desk.ready, desk.claimer.ahead_batch) == ([first], 2)
-    assert desk.claimer.held_ids() == {first, second}
+    assert (desk.ready, desk.connection.ahead_batch) == ([first], 2)
+    assert desk.connection.held_ids() == {first, second}
 
 
 async def test_what_was_claimed_after_a_stop_goes_back(desk: Desk, engine: Engine) -> None:
     run = engine.enqueue()
-    desk.claimer.is_claiming = False
+    desk.connection.is_claiming = False
     await desk.claim(1)
     assert desk.ready == []
-    assert desk.claimer.has_unstarted
-    assert await desk.claimer.hand_back() == 1
+    assert desk.connection.held_ids() == {run}
+    assert await desk.connection.hand_back() == 1
     assert (engine.state(run), engine.run(run)["attempts_used"]) == ("queued", 0)
-    assert not desk.claimer.has_unstarted
+    assert not desk.connection.held_ids()
 
 
 async def test_what_only_the_database_knows_of_goes_back(desk: Desk, engine: Engine) -> None:
@@ -290,6 +291,6 @@ async def test_what_only_the_database_knows_of_goes_back(desk: Desk, engine: Eng
     rows = engine.claim(desk.worker, 2)
     by_id = {row["id"]: Claim(*row.values())._replace(extras=None) for row in rows}
     desk.ends.succeeded(by_id[ended], 1.0, None)
-    await desk.claimer.recover(desk.ends)
+    await desk.connection.recover(desk.ends)
     assert desk.ready == [known]
     assert [engine.state(run) for run in (known, stray, ended)] == ["running", "queued", "running"]

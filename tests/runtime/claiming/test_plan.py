@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rota.model.run import Claim
-from rota.runtime.claiming import claim_plan
-from rota.runtime.claiming.claim_plan import PRIORITIES, ClaimPlan
+from rota.runtime.claiming import plan as module
+from rota.runtime.claiming.plan import PRIORITIES, ClaimPlan
 from rota.store.pipeline.claims import ClaimRequest
 from tests.runtime.claiming.claims import make_claim
 
@@ -22,7 +22,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(claim_plan, "time", clock)
+    monkeypatch.setattr(module, "time", clock)
     return clock
 
 
@@ -128,13 +128,13 @@ def test_hints_say_how_far_it_has_looked(plan: ClaimPlan, clock: Clock) -> None:
     assert request.hints == [0, 0, 3, *[0] * (PRIORITIES - 3), *[0] * PRIORITIES]
 
 
-def test_a_hinted_claim_owes_a_full_look(plan: ClaimPlan, clock: Clock) -> None:
+def test_a_hinted_claim_owes_a_full_one(plan: ClaimPlan, clock: Clock) -> None:
     plan.learn(plan.request(free=10), claims(3), 0.01, is_starved=True)
-    assert plan.seconds_to_full_look is None
+    assert plan.seconds_to_full_claim is None
     plan.learn(plan.request(free=10), [], 0.01, is_starved=True)
-    assert plan.seconds_to_full_look == pytest.approx(0.2)
+    assert plan.seconds_to_full_claim == pytest.approx(0.2)
     clock.now += 0.2
-    assert plan.seconds_to_full_look == 0
+    assert plan.seconds_to_full_claim == 0
     assert plan.request(free=10).hints == []
 
 
