@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -35,6 +34,7 @@ from rota.jobs.schedule_options import ScheduleKeywords
 from rota.jobs.sync import put_others, store_new_sync
 from rota.jobs.tracing import TracedEmitter
 from rota.jobs.values import checked_tenant
+from rota.model.durations import Duration
 from rota.model.queue import WhenFull
 from rota.store import migrate
 from rota.store.errors import translate
@@ -148,7 +148,7 @@ class App(CommandSets, HookDecorators):
         tenant: str = "",
         key: str | None = None,
         key_keep: KeyKeep = None,
-        key_period: float | timedelta | None = None,
+        key_period: Duration | None = None,
         metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
         connection: Any = None,
@@ -172,7 +172,7 @@ class App(CommandSets, HookDecorators):
         tenant: str = "",
         key: str | None = None,
         key_keep: KeyKeep = None,
-        key_period: float | timedelta | None = None,
+        key_period: Duration | None = None,
         metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
         connection: Any = None,

@@ -9,9 +9,9 @@
   * JobError               a job is declared incorrectly
   * TimingError            a timing or a calendar is invalid
     * TemplateNotFound     there is no template with that name
-  * LimitError             a limit is invalid
   * InputError             an option, a name or another value is invalid
     * PayloadError         the payload does not fit its job, or cannot be stored
+    * LimitError           a limit is invalid
   * FilterError            a list or a bulk action has an invalid filter, order or limit
   * UnknownJob             there is no registered job with that name
   * DuplicateKey           another run holds the key, and `on_conflict` is `raise`
@@ -103,12 +103,18 @@ class RotaError(Exception):
     """Base of all errors that Rota raises.
 
     `hint` says what to do. It is not part of `str()`, so that stored and compared messages stay
-    short; it is shown below the traceback as a note.
+    short; it is shown below the traceback as a note. `field` names the argument that is wrong, if
+    it is a single one.
     """
 
-    def __init__(self, message: str = "", *, hint: str | None = None) -> None:
+    field: str | None = None
+
+    def __init__(
+        self, message: str = "", *, hint: str | None = None, field: str | None = None
+    ) -> None:
         super().__init__(message)
         self.hint = hint
+        self.field = field
         if hint:
             self.add_note(f"hint: {hint}")
 
@@ -210,7 +216,7 @@ class LimitNotFound(RotaError):
     """There is no limit with that name, or it belongs to another tenant."""
 
 
-class LimitError(RotaError):
+class LimitError(InputError):
     """A limit is invalid: for example a cap below 0, or a rate without a period."""
 
 

@@ -29,7 +29,7 @@ def open_commands() -> Iterator[tuple[str, str]]:
 
 
 def parameters(command: Any) -> list[inspect.Parameter]:
-    return list(inspect.signature(command._plan).parameters.values())[1:]
+    return list(inspect.signature(inspect.unwrap(command.plan)).parameters.values())[1:]
 
 
 @pytest.mark.parametrize(("noun", "name"), list(open_commands()))

@@ -59,7 +59,7 @@ PAGES = (
     "/queues/{queue}",
     "/queues/{queue}/pause",
     "/queues/{queue}/resume",
-    "/queues/{queue}/cap",
+    "/queues/{queue}/set",
     "/limits",
     "/limits/new",
     "/limits/{limit}",

@@ -24,7 +24,7 @@ async def test_pause_and_resume(place: Place, open_tab: OpenTab, scripts: bool) 
 
 
 @both_ways
-@acts("/queues/{name}/cap")
+@acts("/queues/{name}/set")
 async def test_a_cap(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open("/queues/mail")

@@ -37,10 +37,10 @@ VALUES: list[tuple[str, ...]] = [
     *(
         (*LIMIT, *given)
         for given in (
-            ("--cap", "-1"), ("--cap", "1", "--kind", "rate"), ("--cap", "1", "--per", "0"),
+            ("--cap", "-1"), ("--cap", "1", "--kind", "rate"), ("--cap", "1", "--period", "0"),
             ("--cap", "1", "--burst", "1"), ("--cap", "2", "--kind", "sequence"),
-            ("--cap", "1", "--per", "1m", "--burst", "9"), ("--cap", "1", "--key", "{"),
-            ("--cap", "1", "--per", "1m", "--on-full", "cancel_running"),
+            ("--cap", "1", "--period", "1m", "--burst", "9"), ("--cap", "1", "--key", "{"),
+            ("--cap", "1", "--period", "1m", "--on-full", "cancel_running"),
         )
     ),
     ("queues", "set", "mail", "--max-waiting", "-1"),

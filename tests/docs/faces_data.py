@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ import typer.main
 
 import rota
 from rota.admin.job_changes import COLUMNS, JobChanges
-from rota.admin.limits import LimitChanges
 from rota.api.schemas import jobs as job_schemas
-from rota.api.schemas import limits as limit_schemas
 from rota.api.schemas import runs as run_schemas
 from rota.api.schemas import schedule_bodies
 from rota.api.schemas.events import NewEvent
@@ -28,15 +25,15 @@ from rota.jobs.options import OTHER_NAMES, OptionArguments
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.timings import DeclaredArguments
 from rota.model.event import EventInfo
+from rota.model.fields import settings_of
 from rota.model.job import JobInfo
-from rota.model.limit import LimitInfo
+from rota.model.limit import LimitChanges, LimitInfo
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.queue import QueueInfo
 from rota.model.run import RunInfo
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.worker import WorkerInfo
 from rota.web.job_form import FIELDS
-from rota.web.limit_form import LimitDraft
 from rota.web.pages.run_new import OPTIONS
 from rota.web.schedule_form import FIELDS as SCHEDULE_FORM
 
@@ -47,8 +44,8 @@ SQL = (DOCS / "sql.md").read_text(encoding="utf-8")
 # What the command line calls them.
 _FLAGS = {
     "function": "sql",
-    "tags": "tag", "timeout": "attempt-timeout", "run_tags": "run-tag", "jobs": "job",
-    "period_seconds": "per",
+    "tags": "tag", "timeout": "attempt-timeout", "run_tags": "run-tag",
+    "period_seconds": "period",
 }  # fmt: skip
 _SECONDS = {short: other for other, short in OTHER_NAMES.items()}
 _PERIOD = {"key_period": "period_seconds"}
@@ -201,6 +198,7 @@ SCHEDULE_FACES: dict[str, Face] = {
     "page “New schedule”": ("", _among({*SCHEDULE_FORM, *_form("schedules/edit.html")})),
 }
 
+_LIMIT_FIELDS = [one.name for one in settings_of(LimitChanges)]
 # Options of limits.
 
 LIMIT_OPTIONS = ["tenant", *LimitChanges.__annotations__]
@@ -214,11 +212,11 @@ LIMIT_FACES: dict[str, Face] = {
         "RO017",
         _among({"tenant", *(set(sql_columns("limits")) & set(LimitChanges.__annotations__))}),
     ),
-    "`PUT /limits/{name}`": ("422", _among({*limit_schemas.SetLimit.model_fields, "tenant"})),
+    "`PUT /limits/{name}`": ("422", _among({*_LIMIT_FIELDS, "tenant"})),
     "`rota limits set`": ("exit 2", _flag("limits set")),
     "page “New limit”": (
         "",
-        _among({*(one.name for one in fields(LimitDraft)), *_form("limits/edit.html")}),
+        _among({*_LIMIT_FIELDS, "tenant"}),
     ),
 }
 
@@ -251,5 +249,5 @@ FIELDS_OF: dict[str, tuple[Any, str, dict[str, str]]] = {
 IN_FORMS = {
     "Job": set(COLUMNS.values()),
     "Schedule": {column for column, _ in SCHEDULE_FORM.values()},
-    "Limit": {one.name for one in fields(LimitDraft)},
+    "Limit": set(_LIMIT_FIELDS),
 }

@@ -18,7 +18,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_tex
 
 NOT_COMMANDS = {
     "by", "within", "seconds", "of", "sync", "close", "registry", "checked", "config", "of_tenant",
-    "tenant", "scope",
+    "tenant", "scope", "noun",
 }  # fmt: skip
 
 

@@ -75,6 +75,6 @@ def test_a_rule_that_makes_no_sense_is_refused(make: Any) -> None:
 async def test_an_operator_is_told_what_is_wrong(app: rota.App) -> None:
     declare(app)
     await app.emit("nobody.cares")
-    for rule in ({"key": "a"}, {"debounce_seconds": "5"}, {"throttle_seconds": 5, "key": 7}, 5):
+    for rule in ({"key": "a"}, {"debounce_seconds": "soon"}, {"throttle_seconds": 5, "key": 7}, 5):
         with pytest.raises(rota.JobError, match="event_delivery"):
             await app.jobs.update("sync", event_delivery=rule)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ SAME_THING = {
 # What pages, commands and requests call their own parts, which nobody else imports.
 OF_FACES = {
     "Bar", "Choice", "Failure", "Field", "Group", "Health", "Kept", "Kind", "Page", "Part", "Pause",
-    "Place", "Row", "Section", "Segment", "Session", "Setting", "Shown", "Stretch", "Tab", "Token",
+    "Place", "Row", "Section", "Segment", "Session", "Setting", "Shown", "Stretch", "Tab",
     "Way",
 }  # fmt: skip
 

@@ -60,12 +60,16 @@ def _without_blank_lines(text: str) -> str:
     return "".join(parts)
 
 
+# As the program calls a function without a statement file: call("pause_queue", …).
+_CALLED = re.compile(r'\bcall\(\s*"(\w+)"')
+
+
 def callers(directory: Path = SCHEMA) -> dict[str, list[str]]:
     """Who calls each function: other functions, views and tables by their names, the program's
     statements by their files, and users where the reference tells them about it."""
     found: dict[str, set[str]] = {one.name: set() for one in functions(directory)}
     for caller, text in [*_in_schema(directory), *_in_program()]:
-        for name in {*_NAMED.findall(text), *_AGGREGATED.findall(text)}:
+        for name in {*_NAMED.findall(text), *_AGGREGATED.findall(text), *_CALLED.findall(text)}:
             if name in found and name != caller:
                 found[name].add(caller)
     for name in re.findall(r"^#+ `rota\.(\w+)`", REFERENCE.read_text("utf-8"), re.MULTILINE):

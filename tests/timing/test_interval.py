@@ -112,11 +112,11 @@ def test_real_time_goes_on_across_a_change_of_the_clocks() -> None:
         (-60, "1 second or more, not -60"),
         (timedelta(0), "1 second or more"),
         (Decimal("0.5"), "1 second or more"),
-        (float("nan"), "a number of seconds, not nan"),
-        (float("inf"), "a number of seconds, not inf"),
-        (Decimal("Infinity"), "a number of seconds"),
-        (True, "a number of seconds, not True"),
-        ("60", "a number of seconds, not '60'"),
+        (float("nan"), "a duration, not nan"),
+        (float("inf"), "a duration, not inf"),
+        (Decimal("Infinity"), "a duration"),
+        (True, "a duration, not True"),
+        ("an hour", "a duration, not 'an hour'"),
         (10**400, "100 years or less"),
         (timedelta(days=40_000), "100 years or less"),
     ],
@@ -148,7 +148,7 @@ def test_every_in_a_cron_expression_is_an_interval(text: str, seconds: int) -> N
     assert timing == Timing.of(interval_seconds=seconds, anchor=START)
 
 
-@pytest.mark.parametrize("text", ["@every", "@every 90", "@every soon", "@every -5s", "@everyday"])
+@pytest.mark.parametrize("text", ["@every", "@every soon", "@every -5s", "@everyday"])
 def test_a_wrong_every_is_explained(text: str) -> None:
     with pytest.raises(TimingError, match="is not an interval") as caught:
         every(text)

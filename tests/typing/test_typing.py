@@ -66,7 +66,7 @@ def test_what_faces_answer_is_public(app: rota.App) -> None:
 def answered(face: type[AsyncCommands]) -> Iterator[type]:
     """Our types in what its commands answer, however deep."""
     for _, command in inspect.getmembers(face, lambda it: isinstance(it, Command)):
-        yield from ours(typing.get_type_hints(command._plan)["return"], set())
+        yield from ours(typing.get_type_hints(inspect.unwrap(command.plan))["return"], set())
 
 
 def ours(kind: Any, seen: set[Any]) -> Iterator[type]:

@@ -18,9 +18,9 @@ async def test_one_is_made_changed_and_removed(web: Browser, shop: rota.App, con
     assert "Enter a reason" in web.text
     assert 'value="send"' in web.page, "what was typed stays"
     await web.post("/limits/new", 422, **fields | {"cap": "many"}, reason="they asked")
-    assert "Cap must be a number" in web.text
+    assert "must be a whole number" in web.text
     await web.post("/limits/new", reason="they asked", **fields)
-    assert "Limit few is active" in web.text
+    assert "Limit few set for job send" in web.text
     assert "1 at once; applies to job send" in web.text
 
     runs = [await shop.runs.enqueue("send", {"user_id": 1}) for _ in range(2)]
@@ -35,13 +35,13 @@ async def test_one_is_made_changed_and_removed(web: Browser, shop: rota.App, con
     await web.post("/limits/few/set", 422, **fields | {"key": "{"}, reason="x")
     assert "is not a valid template" in web.text
     await web.post("/limits/few/set", **fields | {"cap": "3"}, reason="more room")
-    assert "Limit few is changed" in web.text
+    assert "Limit few set for" in web.text
     await web.post("/limits/new", 422, **fields, reason="again")
     assert "Limit few already exists" in web.text
     await web.get("/limits/few/remove")
     await web.post("/limits/few/remove", 422, reason=" ")
     await web.post("/limits/few/remove", reason="enough")
-    assert "Limit few is removed" in web.text
+    assert "Limit few removed" in web.text
     deeds = conn.execute(
         "SELECT action, actor, reason FROM rota.audit WHERE object_type = 'limit' ORDER BY id"
     ).fetchall()
@@ -68,7 +68,7 @@ async def test_a_sequence_that_stands_still_goes_on(web: Browser, conn: Any) -> 
     assert str(run) in web.text
     await web.get("/limits/in%20line/unblock")
     await web.post("/limits/in%20line/unblock", reason="by hand")
-    assert "Limit in line is unblocked" in web.text
+    assert "Limit in line has 1 sequence unblocked" in web.text
     await web.get("/limits/in%20line/unblock")
     await web.post("/limits/in%20line/unblock", 422, reason="by hand")
     assert "is not blocked" in web.text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 from rota.admin.commands import AsyncCommands, Commands, SyncCommands, command
@@ -19,6 +18,7 @@ from rota.model.cleanup import (
 )
 from rota.model.cleanup_condition import parse_condition
 from rota.model.cleanup_recipes import RECIPES, TABLES, RecipeOffer, offers
+from rota.model.durations import Duration, read_duration
 from rota.model.instants import LONGEST_SECONDS
 from rota.model.schedule_info import Triggered
 from rota.model.wording import listed
@@ -54,7 +54,7 @@ class CleanupCommands(Commands):
         table: str,
         *,
         column: str,
-        older_than: float | timedelta,
+        older_than: Duration,
         where: str | None = None,
         name: str | None = None,
         cron: str = DEFAULT_CRON,
@@ -242,10 +242,10 @@ def _of_prefix(there: Sequence[RecipeOffer], prefix: str) -> list[RecipeOffer]:
     return whole or [one for one in there if one.bare_prefix == prefix]
 
 
-def _seconds(age: float | timedelta) -> float:
-    found = age.total_seconds() if isinstance(age, timedelta) else age
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        raise InputError(f"older_than must be a number of seconds or a timedelta, not {age!r}")
+def _seconds(age: Duration) -> float:
+    found = read_duration(age)
+    if found is None:
+        raise InputError(f"older_than must be a duration, not {age!r}")
     if not 0 <= found <= LONGEST_SECONDS:
         raise InputError(f"older_than must be from 0 to 100 years, not {age!r}")
-    return int(found) if float(found).is_integer() else float(found)
+    return int(found) if found.is_integer() else found

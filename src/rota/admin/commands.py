@@ -17,13 +17,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial, wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from rota.admin.joined import run_joined, run_joined_sync
 from rota.admin.scope import Scope
 from rota.store.plans import Plan, limited
 from rota.store.sessions.pool import Database
 from rota.store.steps import Steps, run_steps, run_steps_sync
+
+if TYPE_CHECKING:
+    from rota.admin.operations import Noun, Operation
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +42,8 @@ class Commands:
     # Of a face that a tenant's handle lends: what it shows and acts on is only that tenant's.
     tenant: str | None = None
     scope: Scope = Scope()
+    # What its operations are about.
+    noun: Noun
 
     def __init__(self, database: Database, actor: str | None = None) -> None:
         self.database = database
@@ -76,9 +81,15 @@ class Command(Generic[P, T]):
     step, or in the transaction of a caller."""
 
     def __init__(
-        self, plan: Callable[..., Any], *, is_stepwise: bool = False, is_joining: bool = False
+        self,
+        plan: Callable[..., Any],
+        *,
+        is_stepwise: bool = False,
+        is_joining: bool = False,
+        operation: Operation | None = None,
     ) -> None:
-        self._plan = plan
+        self.plan = plan
+        self.operation = operation
         self._is_stepwise = is_stepwise
         self._is_joining = is_joining
         self._name = plan.__name__
@@ -95,7 +106,7 @@ class Command(Generic[P, T]):
     def __get__(self, face: Any, owner: Any) -> Any:
         if face is None:
             return self
-        plan = self._plan
+        plan = self.plan
 
         @wraps(plan)
         def carry_out(*args: Any, **kwargs: Any) -> Any:

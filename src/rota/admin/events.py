@@ -17,6 +17,7 @@ from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.sync import with_new
 from rota.jobs.tracing import with_carrier
+from rota.model.durations import Duration
 from rota.model.event import BindingInfo, EventFilters, EventInfo
 from rota.model.list_filters import TimeOrder
 from rota.model.page import LISTED_BYTES, Page
@@ -59,7 +60,7 @@ class EventCommands(Commands):
         tenant: str = "",
         key: str | None = None,
         key_keep: KeyKeep = None,
-        key_period: float | timedelta | None = None,
+        key_period: Duration | None = None,
         metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
     ) -> Plan[Started]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, TypedDict
 
 from rota.config import Config
@@ -24,6 +23,7 @@ from rota.jobs.values import (
     with_short_names,
 )
 from rota.model.backoff import Backoff
+from rota.model.durations import Duration
 from rota.model.instants import LONGEST_SECONDS
 from rota.model.retention import Retention
 
@@ -35,7 +35,7 @@ class JobSettings(TypedDict, total=False):
     queue: str
     priority: int
     max_attempts: int
-    timeout: float | timedelta | None
+    timeout: Duration | None
     backoff: Backoff | Mapping[str, Any] | str
     tags: Iterable[str]
     metadata: Mapping[str, Any]
@@ -46,8 +46,8 @@ class JobSettings(TypedDict, total=False):
     event_delivery: DeclaredDelivery | Mapping[str, Any] | None
     log_level: str | None
     retention: Retention | Mapping[str, Any] | None
-    delay: float | timedelta | None
-    expires_in: float | timedelta | None
+    delay: Duration | None
+    expires_in: Duration | None
     key: str | None
     tenant: str | None
     run_as: str | None  # of SQL jobs, like the next
@@ -57,9 +57,9 @@ class JobSettings(TypedDict, total=False):
 class JobSettingKeywords(JobSettings, total=False):
     """The same, also by the names that columns and JobInfo have."""
 
-    timeout_seconds: float | timedelta | None
-    delay_seconds: float | timedelta | None
-    expires_in_seconds: float | timedelta | None
+    timeout_seconds: Duration | None
+    delay_seconds: Duration | None
+    expires_in_seconds: Duration | None
 
 
 class JobChanges(JobSettings, total=False):

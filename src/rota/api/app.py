@@ -14,6 +14,7 @@ from rota.api.compression import Compressed
 from rota.api.hooks import Webhooks
 from rota.api.idempotency import Idempotency
 from rota.api.limits import BodyLimit, RateLimit
+from rota.api.operations import routes_of
 from rota.api.routes import (
     audit,
     bulk,
@@ -24,10 +25,8 @@ from rota.api.routes import (
     find,
     health,
     jobs,
-    limits,
     logs,
     metrics,
-    queues,
     retention,
     run_batches,
     runs,
@@ -66,9 +65,9 @@ ROUTES = (
     schedule_actions.routes,
     timings.routes,
     calendars.routes,
-    queues.routes,
+    routes_of("queues", float, str),
     tenants.routes,
-    limits.routes,
+    routes_of("limits", float, str, str),
     workers.routes,
     events.routes,
     audit.routes,

@@ -40,6 +40,7 @@ def describe(api: FastAPI) -> dict[str, Any]:
             title=api.title, version=api.version, description=ABOUT, routes=api.routes
         )
         _add_components(found)
+        _name_bounds(found)
         for path, operations in found["paths"].items():
             for method, operation in operations.items():
                 if path in OPEN_PATHS:
@@ -48,6 +49,19 @@ def describe(api: FastAPI) -> dict[str, Any]:
                     _add_key(operation)
         api.openapi_schema = found
     return api.openapi_schema
+
+
+def _name_bounds(schema: Any) -> None:
+    """A duration may be a text too, so its bounds have the names of pydantic: mend them."""
+    if isinstance(schema, list):
+        for one in schema:
+            _name_bounds(one)
+    elif isinstance(schema, dict):
+        for name, real in (("ge", "minimum"), ("le", "maximum"), ("gt", "exclusiveMinimum")):
+            if isinstance(schema.get(name), int | float):
+                schema[real] = schema.pop(name)
+        for one in schema.values():
+            _name_bounds(one)
 
 
 def _add_components(found: dict[str, Any]) -> None:

@@ -77,6 +77,16 @@ def fail(error: Exception, flags: Collection[str] = ()) -> int:
     return code
 
 
+# Flags that were renamed, for whoever types the old name.
+_RENAMED = {"--for": "--until", "--per": "--period", "--job": "--jobs"}
+
+
+def _renamed(error: Any, context: Any) -> str | None:
+    name = _RENAMED.get(getattr(error, "option_name", ""))
+    flags = {flag for one in context.command.params for flag in one.opts} if context else set()
+    return f"it is called {name} now" if name in flags else None
+
+
 def _explain(error: Exception) -> tuple[str, str | None, int]:
     from rota.errors import (
         ConfigError,
@@ -102,6 +112,7 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
     if hasattr(error, "format_message"):  # typer's own, of wrong use
         context = getattr(error, "ctx", None)
         hint = f"see `{context.command_path} --help`" if context else None
+        hint = _renamed(error, context) or hint
         return error.format_message(), hint, getattr(error, "exit_code", 2)
     if type(error).__module__.startswith("psycopg"):
         return str(error).strip(), DATABASE_HINT, 1

@@ -60,12 +60,18 @@ _NOUNS = {
     "cleanup": "database.cleanup",
     "config": "config",
 }
+# Nouns whose commands are read from their operations, which takes drivers: what the list of all
+# commands says about them.
+DECLARED = {
+    "queues": "Queues: named groups of runs that workers claim from.",
+    "limits": "Limits: concurrency, rate and ordering of runs.",
+}
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 @cache
-def program(name: str | None = None) -> typer.Typer:
-    """All commands, or the one of this name alone."""
+def program(name: str | None = None, *, is_outline: bool = False) -> typer.Typer:
+    """All commands, or the one of this name alone. An outline has no commands of declared nouns."""
     made = typer.Typer(
         name="rota",
         help="The PostgreSQL-native job control plane for Python.",
@@ -80,7 +86,9 @@ def program(name: str | None = None) -> typer.Typer:
             settings = _PASSED_ON if takes_anything else None
             made.command(word, context_settings=settings)(getattr(_room(module), word))
     for word, module in _NOUNS.items():
-        if name in (None, word):
+        if is_outline and word in DECLARED:
+            made.add_typer(typer.Typer(name=word, help=DECLARED[word]))
+        elif name in (None, word):
             made.add_typer(_room(module).commands)
     return made
 
@@ -92,7 +100,7 @@ def command_of(words: Sequence[str]) -> Any:
 
 @cache
 def _build(name: str | None) -> Any:
-    made = typer.main.get_command(program(name))
+    made = typer.main.get_command(program(name, is_outline=name is None))
     _take_anywhere(made)
     return made
 

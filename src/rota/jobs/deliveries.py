@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from rota.errors import JobError
 from rota.jobs.limits import is_template
 from rota.jobs.values import SHORTEST, YEAR, check_duration, check_text
+from rota.model.durations import Duration
 
 _FIELDS = ("debounce_seconds", "longest_seconds", "throttle_seconds", "key")
 
@@ -30,9 +30,9 @@ class DeclaredDelivery:
 
 
 def debounce(
-    quiet: float | timedelta,
+    quiet: Duration,
     *,
-    longest: float | timedelta | None = None,
+    longest: Duration | None = None,
     key: str | None = None,
 ) -> DeclaredDelivery:
     """Deliver the last event of a burst, when none has arrived for `quiet` seconds, and at the
@@ -41,7 +41,7 @@ def debounce(
     return _declared({"debounce_seconds": quiet, "longest_seconds": longest, "key": key})
 
 
-def throttle(per: float | timedelta, *, key: str | None = None) -> DeclaredDelivery:
+def throttle(per: Duration, *, key: str | None = None) -> DeclaredDelivery:
     """Deliver the first event of each `per` seconds; with a key, for each of its values."""
     return _declared({"throttle_seconds": per, "key": key})
 

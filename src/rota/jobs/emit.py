@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from typing import Any
 
 from rota.config import Config
@@ -15,6 +14,7 @@ from rota.jobs.options import MAX_DELAY, NO_OPTIONS, KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
 from rota.jobs.values import check_duration, check_event, check_text
+from rota.model.durations import Duration
 from rota.store.errors import translate
 from rota.store.events import emit
 from rota.store.sessions.pool import Database
@@ -91,7 +91,7 @@ def event_parameters(
     key_keep: KeyKeep = None,
     metadata: Mapping[str, Any] | None = None,
     hook: str | None = None,
-    key_period: float | timedelta | None = None,
+    key_period: Duration | None = None,
     source: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What the statement takes; InputError if it cannot be sent."""
@@ -125,7 +125,7 @@ def _check_name(event: Any) -> str:
     return name
 
 
-def _period(value: float | timedelta | None, key: str | None, key_keep: KeyKeep) -> float | None:
+def _period(value: Duration | None, key: str | None, key_keep: KeyKeep) -> float | None:
     if value is None:
         return None
     if key is None:

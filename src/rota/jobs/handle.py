@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
 
-from rota.errors import RotaError, RunFailed, RunNotFound
+from rota.errors import InputError, RotaError, RunFailed, RunNotFound
+from rota.model.durations import Duration, read_duration
 from rota.model.run import RunEnd, RunInfo
 from rota.model.states import RunState
 
@@ -53,7 +53,7 @@ class Run(Generic[R_co]):
         self._reader = reader
         self._decode = decode
 
-    async def wait(self, timeout: float | timedelta | None = None) -> R_co:
+    async def wait(self, timeout: Duration | None = None) -> R_co:
         """Wait until the run has succeeded and return the result, as the type that the handler
         declares.
 
@@ -65,7 +65,7 @@ class Run(Generic[R_co]):
         except RunNotFound as error:
             raise _not_committed(error) from None
 
-    def wait_sync(self, timeout: float | timedelta | None = None) -> R_co:
+    def wait_sync(self, timeout: Duration | None = None) -> R_co:
         try:
             return self._result(self._through.wait_run_sync(self.id, _seconds(timeout)))
         except RunNotFound as error:
@@ -130,5 +130,10 @@ def _not_committed(error: RunNotFound) -> RunNotFound:
     return RunNotFound(str(error), hint=hint)
 
 
-def _seconds(timeout: float | timedelta | None) -> float | None:
-    return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+def _seconds(timeout: Duration | None) -> float | None:
+    if timeout is None:
+        return None
+    found = read_duration(timeout)
+    if found is None:
+        raise InputError(f"timeout must be a duration, not {timeout!r}")
+    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, get_args
 
@@ -27,13 +26,14 @@ from rota.jobs.values import (
     with_short_names,
 )
 from rota.model.backoff import Backoff
+from rota.model.durations import Duration
 from rota.model.instants import LONGEST_SECONDS
 from rota.model.retention import Retention
 
 ExecutorName = Literal["async", "thread", "process"]
 EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
 ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
-BackoffFunction = Callable[[int], "float | timedelta"]
+BackoffFunction = Callable[[int], "Duration"]
 UpgradeFunction = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
@@ -44,7 +44,7 @@ class JobArguments(TypedDict, total=False):
     queue: str | None
     priority: int | None
     max_attempts: int | None
-    timeout: float | timedelta | None
+    timeout: Duration | None
     backoff: Backoff | Mapping[str, Any] | str | BackoffFunction | None
     retry_on: ErrorTypes | None
     give_up_on: ErrorTypes | None
@@ -62,8 +62,8 @@ class JobArguments(TypedDict, total=False):
     event_delivery: DeclaredDelivery | Mapping[str, Any] | None
     retention: Retention | Mapping[str, Any] | None
     limits: DeclaredLimit | list[DeclaredLimit] | tuple[DeclaredLimit, ...] | None
-    delay: float | timedelta | None
-    expires_in: float | timedelta | None
+    delay: Duration | None
+    expires_in: Duration | None
     key: str | None
     tenant: str | None
     upgrade: UpgradeFunction | None
@@ -75,9 +75,9 @@ class JobKeywords(JobArguments, total=False):
     """The same, also by the names that columns and JobInfo have."""
 
     is_enabled: bool | None
-    timeout_seconds: float | timedelta | None
-    delay_seconds: float | timedelta | None
-    expires_in_seconds: float | timedelta | None
+    timeout_seconds: Duration | None
+    delay_seconds: Duration | None
+    expires_in_seconds: Duration | None
 
 
 def check_arguments(arguments: Mapping[str, Any], place: str, config: Config) -> dict[str, Any]:

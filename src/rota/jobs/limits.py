@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from rota.errors import JobError
 from rota.jobs.values import YEAR, check_duration, check_number, check_text
+from rota.model.durations import Duration
 from rota.model.limit import MOST, NextAfter, OnFull
 
 _TEMPLATE = re.compile(r"(?:[^{}]|\{[A-Za-z_][A-Za-z0-9_.]*\})+")
@@ -50,7 +50,7 @@ def concurrency(
 
 def rate(
     cap: int,
-    per: float | timedelta,
+    per: Duration,
     *,
     burst: int | None = None,
     cost: str | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Literal, TypedDict, get_args
@@ -21,6 +21,7 @@ from rota.jobs.values import (
     with_short_names,
 )
 from rota.model.backoff import Backoff
+from rota.model.durations import Duration
 from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
 
 OnConflict = Literal["return", "raise", "replace", "debounce", "throttle"]
@@ -29,7 +30,7 @@ FOREVER = float("inf")
 MAX_DELAY = LONGEST_SECONDS
 
 
-KeyKeep = float | timedelta | Literal["forever"] | None
+KeyKeep = Duration | Literal["forever"] | None
 
 
 class RunOptions(TypedDict, total=False):
@@ -37,16 +38,16 @@ class RunOptions(TypedDict, total=False):
 
     queue: str | None
     priority: int | None
-    delay: float | timedelta | None
+    delay: Duration | None
     run_at: datetime | None
     expires_at: datetime | None
-    expires_in: float | timedelta | None
+    expires_in: Duration | None
     key: str | None
     key_keep: KeyKeep
     on_conflict: OnConflict | None
     tenant: str | None
     max_attempts: int | None
-    timeout: float | timedelta | None
+    timeout: Duration | None
     backoff: Backoff | Mapping[str, Any] | str | None
     tags: Sequence[str] | None
     metadata: Mapping[str, Any] | None
@@ -61,10 +62,10 @@ class OptionArguments(RunOptions, total=False):
 class OptionKeywords(OptionArguments, total=False):
     """The same, also by the names that SQL and the API have."""
 
-    delay_seconds: float | timedelta | None
-    expires_in_seconds: float | timedelta | None
+    delay_seconds: Duration | None
+    expires_in_seconds: Duration | None
     key_seconds: KeyKeep
-    timeout_seconds: float | timedelta | None
+    timeout_seconds: Duration | None
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Literal, TypedDict, get_args
 
 from rota.errors import TimingError
 from rota.jobs.encoding import encode_value
 from rota.jobs.values import YEAR, with_short_names
+from rota.model.durations import Duration, read_duration
 from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
 from rota.model.schedule import CatchUp, Overlap, Requirement, timing_arguments
 
-Seconds = float | timedelta
+Seconds = Duration
 Required = str | tuple[str, Seconds] | Mapping[str, Any] | Requirement
 
 
@@ -186,16 +186,15 @@ def _seconds(
     least: float, is_open: bool = False, most: float = LONGEST_SECONDS
 ) -> Callable[[str, Any], float]:
     def read(name: str, value: Any) -> float:
-        number = value.total_seconds() if isinstance(value, timedelta) else value
-        is_number = isinstance(number, int | float) and not isinstance(number, bool)
-        if not is_number or not math.isfinite(number):
-            raise TimingError(f"{name} must be seconds or a timedelta, not {value!r}")
+        number = read_duration(value)
+        if number is None:
+            raise TimingError(f"{name} must be a duration, not {value!r}")
         if number < least or (is_open and number == least):
             bound = "more than" if is_open else "at least"
             raise TimingError(f"{name} must be {bound} {least:.12g} seconds, not {number:.12g}")
         if number > most:
             raise TimingError(f"{name} must be at most {most:.0f} seconds, not {number:.12g}")
-        return float(number)
+        return number
 
     return read
 

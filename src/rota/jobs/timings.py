@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
 from rota.errors import JobError, TimingError
 from rota.jobs import schedule_options
 from rota.jobs.schedule_options import Required, Seconds
 from rota.jobs.values import check_duration, check_text
+from rota.model.durations import Duration
 from rota.model.schedule import CatchUp, Overlap, Requirement
 
 
@@ -86,7 +87,7 @@ def cron(
 
 
 def every(
-    interval: float | timedelta,
+    interval: Duration,
     *,
     every_from: Literal["start", "end"] = "start",
     **policies: Unpack[DeclaredKeywords],
@@ -109,7 +110,7 @@ def on_start(
     return _declare({"init": when}, policies)
 
 
-def after(name: str, within: float | timedelta | None = None) -> Requirement:
+def after(name: str, within: Duration | None = None) -> Requirement:
     """For `requires`: the job or schedule with this name must have succeeded, in its last run or
     within this many seconds."""
     try:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from typing import Any
 
 from rota.errors import InputError
 from rota.jobs.encoding import encode_value
 from rota.model.backoff import Backoff
+from rota.model.durations import Duration, read_duration
 from rota.model.instants import LONGEST_SECONDS
 from rota.model.log import LEVELS
 from rota.model.tenant import LONGEST_NAME, tenant_fault
@@ -72,18 +72,16 @@ def check_number(name: str, value: Any, least: int, most: int) -> int:
 
 
 def check_duration(name: str, value: Any, least: float = SHORTEST, most: float = YEAR) -> float:
-    """Seconds, from a number or a timedelta."""
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not is_number or not least <= seconds <= most:
+    """The seconds of a duration: a number, a timedelta or a text."""
+    seconds = read_duration(value)
+    if seconds is None or not least <= seconds <= most:
         raise ValueError(
-            f"{name} must be seconds or a timedelta, from {least:.12g} to {most:.12g} s,"
-            f" not {value!r}"
+            f"{name} must be a duration from {least:.12g} to {most:.12g} s, not {value!r}"
         )
-    return float(seconds)
+    return seconds
 
 
-def checked_delay(value: float | timedelta | None) -> float | None:
+def checked_delay(value: Duration | None) -> float | None:
     """In seconds; InputError if it is negative, or nobody can wait so long."""
     try:
         return None if value is None else check_duration("delay", value, 0, LONGEST_SECONDS)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import timedelta
 from typing import Any, Literal, Self, cast, get_args
+
+from rota.model.durations import read_duration
 
 Kind = Literal["exponential", "linear", "fixed"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -98,12 +99,12 @@ class Backoff:
 
 
 def _number(name: str, value: Any, least: float) -> float:
-    if isinstance(value, timedelta) and name != "factor":
-        value = value.total_seconds()
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < least:
-        raise ValueError(f"backoff {name} must be a number of at least {least}, not {value!r}")
-    return float(value)
+    is_duration = name != "factor"
+    found = read_duration(value) if is_duration or isinstance(value, int | float) else None
+    if found is None or found < least:
+        kind = "duration" if is_duration else "number"
+        raise ValueError(f"backoff {name} must be a {kind} of at least {least}, not {value!r}")
+    return found
 
 
 def _refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any] | list[str]) -> None:

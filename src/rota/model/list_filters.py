@@ -8,7 +8,6 @@ from typing import Any, Literal, TypedDict
 
 JobOrder = Literal["name", "newest", "changed"]
 ScheduleOrder = Literal["name", "next", "last", "newest", "changed"]
-QueueOrder = Literal["name", "longest", "oldest"]
 CalendarOrder = Literal["name", "changed"]
 TimeOrder = Literal["newest", "oldest"]
 LedgerPart = Literal["exceptions", "backfilled"]
@@ -47,17 +46,6 @@ class ScheduleFilters(TypedDict, total=False):
     text: str | None
     calendar: str | None
     metadata: Mapping[str, Any] | None
-
-
-class QueueFilters(TypedDict, total=False):
-    paused: bool | None
-
-
-class LimitFilters(TypedDict, total=False):
-    tenant: str | None
-    kind: str | None
-    job: str | None
-    queue: str | None
 
 
 class WorkerFilters(TypedDict, total=False):

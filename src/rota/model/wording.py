@@ -154,7 +154,7 @@ WORDS: tuple[Words, ...] = (
         "set cap 100 and period_seconds 60",
         "pass cap=100 and period_seconds=60",
         "set cap 100 and period_seconds 60",
-        "pass --cap 100 --per 1m",
+        "pass --cap 100 --period 1m",
         "set cap 100 and period 60",
     ),
     Words(
@@ -179,13 +179,6 @@ WORDS: tuple[Words, ...] = (
         "choose a shorter period",
     ),
     Words("Correct the value, or omit the column to use its default.", "", "", "", ""),
-    Words(
-        "must be seconds or a timedelta",
-        "must be seconds or a timedelta",
-        "must be a number of seconds",
-        "must be a duration",
-        "must be a duration",
-    ),
     Words(
         "cron, interval_seconds, run_at and init",
         "cron, every, at and init",

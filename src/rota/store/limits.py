@@ -1,15 +1,13 @@
-"""Reading limits, changing and removing them."""
+"""Reading limits, and admitting the runs that wait for them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, Unpack
 
 from rota.errors import LimitNotFound
-from rota.model.limit import LimitDetails, LimitInfo, LimitKey, LimitOrder, LimitRun
-from rota.model.list_filters import LimitFilters
+from rota.model.limit import LimitDetails, LimitFilters, LimitInfo, LimitKey, LimitOrder, LimitRun
 from rota.model.page import Page
 from rota.model.wording import listed
 from rota.store.pages import check_filters, check_order, read_all, read_page
@@ -58,36 +56,6 @@ def read_limit(name: str, tenant: str = "") -> Plan[LimitDetails]:
         [LimitRun(**row) for row in holders],
         [LimitRun(**row) for row in waiters],
     )
-
-
-def set_limit(
-    name: str,
-    changes: Mapping[str, Any],
-    *,
-    tenant: str,
-    reason: str | None,
-    actor: str | None,
-) -> Plan[LimitInfo]:
-    params = {"name": name, "changes": json.dumps(dict(changes)), "tenant": tenant}
-    yield Ask("limits/set", params | {"reason": reason, "actor": actor})
-    return (yield from find_limit(name, tenant))
-
-
-def remove_limit(name: str, *, tenant: str, reason: str | None, actor: str | None) -> Plan[str]:
-    """Answers 'removed', or 'reset' where the code's values hold again."""
-    yield from find_limit(name, tenant)
-    params = {"name": name, "tenant": tenant, "reason": reason, "actor": actor}
-    rows = yield Ask("limits/remove", params)
-    return str(rows[0]["answer"])
-
-
-def unblock_limit(
-    name: str, value: str | None, *, tenant: str, reason: str | None, actor: str | None
-) -> Plan[int]:
-    yield from find_limit(name, tenant)
-    params = {"name": name, "tenant": tenant, "reason": reason, "actor": actor, "value": value}
-    rows = yield Ask("limits/unblock", params)
-    return int(rows[0]["freed"])
 
 
 class Admitted(NamedTuple):

@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 
 class Ask(NamedTuple):
-    """One statement (a file such as `runs/find`) and its parameters.
+    """One statement (a file such as `runs/find`, or a call such as `cancel_run(run_id, reason)`)
+    and its parameters.
 
     `is_large`: its answer has numbers by the thousand, which come cheaper in their binary form.
     `meanwhile` may be called while the server works, for what the plan needs later anyway.
@@ -33,6 +34,12 @@ def one(statement: str, **params: Any) -> Plan[Rows]:
     """The plan of a single statement."""
     rows = yield Ask(statement, params)
     return rows
+
+
+def call(function: str, **arguments: Any) -> Plan[Any]:
+    """Call a SQL function of the schema by its name and named arguments; returns its result."""
+    rows = yield Ask(f"{function}({', '.join(arguments)})", arguments)
+    return rows[0]["answer"]
 
 
 def limited(plan: Plan[T], seconds: float) -> Plan[T]:

@@ -50,9 +50,15 @@ def convert(text: str, style: Style) -> tuple[str, tuple[str, ...]]:
     return _PARAMETER.sub(replace, text), tuple(names)
 
 
+_CALL = re.compile(r"(\w+)\(([\w, ]*)\)")
+
+
 @cache
 def read(name: str) -> str:
-    """A file as it is, for a statement that names nothing of the schema."""
+    """A file as it is, for a statement that names nothing of the schema; or a call."""
+    if called := _CALL.fullmatch(name):
+        arguments = ", ".join(f"{one} => %({one})s" for one in called[2].split(", ") if one)
+        return f"SELECT rota.{called[1]}({arguments}) AS answer"
     text = files("rota.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
     return _INCLUDED.sub(lambda found: read(found[1]), text)
 
@@ -65,7 +71,7 @@ class Statements:
         self._rendered: dict[str, str] = {}
 
     def get(self, name: str) -> str:
-        """The statement of a file such as `runs/claim`."""
+        """The statement of a file such as `runs/claim`, or the call of a SQL function."""
         text = self._rendered.get(name)
         if text is None:
             text = self._rendered[name] = render(read(name), self.schema)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from rota.app import App
+from rota.model.durations import Duration, read_duration
 from rota.store import testing
 from rota.store.plans import Plan
 
@@ -29,9 +30,11 @@ class Clock:
             raise ValueError(f"{at!r} has no time zone; an instant needs one")
         return self._run(testing.set_clock(at))
 
-    def advance(self, by: float | timedelta) -> datetime:
-        """Advance by seconds or a timedelta; negative values go back."""
-        seconds = by.total_seconds() if isinstance(by, timedelta) else by
+    def advance(self, by: Duration) -> datetime:
+        """Advance by a duration; negative values go back."""
+        seconds = read_duration(by)
+        if seconds is None:
+            raise ValueError(f"{by!r} is not a duration")
         return self._run(testing.advance_clock(seconds))
 
     def reset(self) -> None:

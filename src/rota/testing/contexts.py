@@ -16,6 +16,8 @@ import msgspec
 
 from rota.jobs.context import Context
 from rota.jobs.decorator import BoundJob
+from rota.jobs.values import check_duration
+from rota.model.durations import Duration
 from rota.model.run import Claim
 
 
@@ -113,8 +115,8 @@ def context(
     schedule: str | None = None,
     scheduled_for: datetime | None = None,
     started_at: datetime | None = None,
-    lateness: float | timedelta = 0,
-    timeout: float | timedelta | None = None,
+    lateness: Duration = 0,
+    timeout: Duration | None = None,
     connection: Any = None,
     state: Mapping[str, Any] | None = None,
 ) -> UnitContext:
@@ -124,7 +126,7 @@ def context(
     test commits or rolls it back. `state` is what the lifespans of the application would yield.
     """
     now = started_at or datetime.now(UTC)
-    meant_for = now - timedelta(seconds=_seconds(lateness))
+    meant_for = now - timedelta(seconds=check_duration("lateness", lateness, least=0))
     extras = {
         "key": key, "tags": tags or [], "metadata": dict(metadata or {}),
         "triggered_by": dict(triggered_by) if triggered_by else None, "schedule": schedule,
@@ -138,9 +140,5 @@ def context(
         enqueued_at=meant_for, claimed_at=now, extras=msgspec.json.encode(extras),
         tenant=tenant,
     )  # fmt: skip
-    limit = None if timeout is None else _seconds(timeout)
+    limit = None if timeout is None else check_duration("timeout", timeout)
     return UnitContext(UnitAttempt(claim, limit, connection, dict(state or {})))
-
-
-def _seconds(value: float | timedelta) -> float:
-    return value.total_seconds() if isinstance(value, timedelta) else float(value)

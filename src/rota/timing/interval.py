@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from rota.errors import TimingError
+from rota.model.durations import read_duration
 from rota.timing.nominal import EARLIEST, LATEST, Nominal
 
 SHORTEST = timedelta(seconds=1)
 LONGEST = timedelta(days=36_525)
-
-_UNITS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
-_EVERY = re.compile(r"@every\s+((?:\d+(?:\.\d+)?[wdhms]\s*)+)", re.IGNORECASE)
-_PART = re.compile(r"(\d+(?:\.\d+)?)([wdhms])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +50,10 @@ class IntervalRule:
 
 
 def step_of(seconds: object) -> timedelta:
-    """Read an interval: seconds or a timedelta, from one second up."""
+    """Read an interval: a duration, from one second up."""
     step = _timedelta(seconds)
     if step is None:
-        raise TimingError(f"interval must be a number of seconds, not {seconds!r}")
+        raise TimingError(f"interval must be a duration, not {seconds!r}")
     if step < SHORTEST:
         raise TimingError(
             f"interval must be 1 second or more, not {step.total_seconds():.12g}",
@@ -69,26 +64,25 @@ def step_of(seconds: object) -> timedelta:
     return step
 
 
-def _timedelta(seconds: object) -> timedelta | None:
-    if isinstance(seconds, timedelta):
-        return seconds
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float | Decimal):
-        return None
-    if not isinstance(seconds, int) and not math.isfinite(seconds):
+def _timedelta(value: object) -> timedelta | None:
+    if isinstance(value, timedelta):
+        return value
+    seconds = read_duration(float(value) if isinstance(value, Decimal) else value)
+    if seconds is None:
         return None
     # Bounded first: timedelta overflows on what the caller should be told is too long.
-    return timedelta(seconds=float(min(max(seconds, -(10**10)), 10**10)))
+    return timedelta(seconds=min(max(seconds, -1e10), 1e10))
 
 
 def every(expression: str) -> timedelta | None:
     """The step of `@every 90s` (or 1h30m); None: the expression is something else."""
     text = expression.strip()
-    if not text.casefold().startswith("@every"):
+    word, _, rest = text.partition(" ")
+    if not word.casefold().startswith("@every"):
         return None
-    match = _EVERY.fullmatch(text)
-    if not match:
+    step = read_duration(rest) if word.casefold() == "@every" else None
+    if step is None:
         raise TimingError(
-            f"cron {text!r} is not an interval", hint="write @every 90s, 5m, 2h, 1d or 1h30m"
+            f"cron {text!r} is not an interval", hint="write @every 90s, 15min, 1h30m or 2d"
         )
-    parts = _PART.findall(match[1].casefold())
-    return step_of(sum(Decimal(count) * _UNITS[unit] for count, unit in parts))
+    return step_of(step)

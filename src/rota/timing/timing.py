@@ -62,7 +62,7 @@ class Timing:
         cls,
         *,
         cron: str | None = None,
-        interval_seconds: float | Decimal | timedelta | None = None,
+        interval_seconds: float | str | Decimal | timedelta | None = None,
         run_at: datetime | None = None,
         timezone: str = "UTC",
         gap: Gap = "run_after",

@@ -43,7 +43,7 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Endpoint:
     """One endpoint. `errors` are the statuses that it may answer with instead."""
 
     anchor: str
@@ -82,7 +82,7 @@ class Operation:
 class Section:
     anchor: str
     title: str
-    operations: list[Operation]
+    operations: list[Endpoint]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Reference:
 
 def read(document: Mapping[str, Any]) -> Reference:
     schemas = document["components"]["schemas"]
-    found: dict[str, list[Operation]] = {}
+    found: dict[str, list[Endpoint]] = {}
     for path, operations in document["paths"].items():
         for method, one in operations.items():
             tag = (one.get("tags") or ["other"])[0]
@@ -125,11 +125,11 @@ def read(document: Mapping[str, Any]) -> Reference:
 
 def _operation(
     path: str, method: str, one: Mapping[str, Any], schemas: Mapping[str, Any]
-) -> Operation:
+) -> Endpoint:
     body = _content(one.get("requestBody", {}))
     answers = list(_answers(one["responses"]))
     values = [_parameter(value) for value in one.get("parameters", [])]
-    return Operation(
+    return Endpoint(
         anchor=one["operationId"],
         method=method.upper(),
         path=path,

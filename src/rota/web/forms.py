@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
@@ -15,6 +14,8 @@ from starlette.requests import Request
 
 from rota.api.errors import ProblemError
 from rota.errors import PayloadError, TimingError
+from rota.model.durations import is_duration, read_duration
+from rota.model.instants import LONGEST_SECONDS
 from rota.web.session import CSRF, is_masked
 
 MOST_FIELDS = 2000
@@ -96,14 +97,12 @@ def _exact(text: str) -> float:
     return found
 
 
-_SPAN = re.compile(r"(\d{1,6})\s*(s|min|m|h|d|w)")
-_UNITS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
 def read_span(text: str) -> timedelta | None:
-    """`90s`, `15min`, `24h`, `7d`; None for anything else."""
-    found = _SPAN.fullmatch(text.strip())
-    return timedelta(seconds=int(found[1]) * _UNITS[found[2]]) if found else None
+    """`90s`, `15min`, `1h30m`, `7d`; None for anything else."""
+    seconds = read_duration(text) if is_duration(text) else None
+    if seconds is None or seconds > LONGEST_SECONDS:
+        return None
+    return timedelta(seconds=seconds)
 
 
 def read_time(text: str | None, viewer: tzinfo) -> datetime | timedelta | None:

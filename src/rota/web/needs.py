@@ -100,7 +100,7 @@ def _row(need: Need) -> Row:
             waiting = urlencode({"job": need.name, "state": "queued"})
             return Row(need, path, "See waiting runs", f"/runs?{waiting}")
         case "full_queue":
-            return Row(need, path, "Change the cap…", f"{path}/cap", asks=True)
+            return Row(need, path, "Change the cap…", f"{path}/set", asks=True)
         case "paused_queue" | "paused_tenant":
             return Row(need, path, "Resume…", f"{path}/resume", asks=True)
         case "stopped_schedule":

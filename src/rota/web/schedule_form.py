@@ -14,6 +14,7 @@ from typing import Any, Final
 from rota.errors import InputError, TimingError
 from rota.jobs.schedule_options import ScheduleArguments, columns
 from rota.model.documents import ScheduleDocuments
+from rota.model.durations import EXAMPLES, read_duration
 from rota.model.schedule_info import ScheduleInfo
 from rota.web.forms import Form, read_payload
 from rota.web.page_scope import zone_named
@@ -64,9 +65,6 @@ DOCUMENTS = ("payload", "run_metadata")
 # Fields beside those that belong to one kind of timing only.
 _ONLY_OF = {"every_from": "every", "gap": "cron", "fold": "cron"}
 _INSTANTS = ("at", "start_at", "end_at")
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_SPAN = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(ms|s|min|m|h|d|w)?")
-_SPANS = re.compile(rf"(?:{_SPAN.pattern}(?:\s+|$))+")
 # What a new schedule begins with.
 NEW = {
     "when": "cron", "cron": "0 9 * * *", "timezone": "UTC", "gap": "run_after", "fold": "first",
@@ -201,9 +199,10 @@ _WANTED = {
 
 def read_seconds(text: str) -> float:
     """`90s`, `15min`, `1h 30min`; a number alone is seconds."""
-    if not _SPANS.fullmatch(text):
-        raise TimingError(f"write 90s, 15min, 1h 30min or 2d, not {text!r}")
-    return sum(float(it[1]) * _UNITS[it[2] or "s"] for it in _SPAN.finditer(text))
+    found = read_duration(text)
+    if found is None:
+        raise TimingError(f"write a duration, like {EXAMPLES}, not {text!r}")
+    return found
 
 
 def write_seconds(value: float) -> str:

@@ -28,7 +28,7 @@ def test_nothing_to_list(cli: Cli) -> None:
 
 
 def test_one_is_set_shown_and_removed(cli: Cli, engine: Engine) -> None:
-    made = cli.done("limits", "set", "few", "--job", "work", "--cap", 1, "--key", "{c}")
+    made = cli.done("limits", "set", "few", "--jobs", "work", "--cap", 1, "--key", "{c}")
     assert made.out == 'limit "few" set for job work: 1 at once for each {c}\n'
     runs = [engine.enqueue(payload={"c": "a"}) for _ in range(2)]
     admit(engine)
@@ -46,30 +46,32 @@ def test_one_is_set_shown_and_removed(cli: Cli, engine: Engine) -> None:
 
 
 def test_a_rate_and_a_sequence(cli: Cli, engine: Engine) -> None:
-    rate = cli.done("limits", "set", "api", "--cap", 100, "--per", "1m", "--burst", 10)
+    rate = cli.done("limits", "set", "api", "--cap", 100, "--period", "1m", "--burst", 10)
     assert rate.out == 'limit "api" set for all runs: 100 in 1 min, burst 10\n'
     line = cli.done(
-        "limits", "set", "line", "--kind", "sequence", "--next-after", "success", "--job", "work"
+        "limits", "set", "line", "--kind", "sequence", "--next-after", "success", "--jobs", "work"
     )
     assert (
         line.out
         == 'limit "line" set for job work: one at a time, after the success of the previous run\n'
     )
-    anew = cli.done("limits", "set", "line", "--job", "any", "--queue", "mail", "--json").json
+    anew = cli.done("limits", "set", "line", "--jobs", "any", "--queue", "mail", "--json").json[0][
+        "result"
+    ]
     assert (anew["jobs"], anew["queue"]) == (None, "mail")
     assert cli("limits", "unblock", "line").code == 1
 
 
 def test_a_sequence_goes_on(cli: Cli, engine: Engine) -> None:
     cli.done(
-        "limits", "set", "line", "--kind", "sequence", "--next-after", "success", "--job", "work"
+        "limits", "set", "line", "--kind", "sequence", "--next-after", "success", "--jobs", "work"
     )
     engine.enqueue()
     worker = engine.worker()
     admit(engine)
     engine.fail(worker, engine.claim_one(worker))
     admit(engine)
-    assert cli.done("limits", "unblock", "line").out == 'limit "line": 1 sequence unblocked\n'
+    assert cli.done("limits", "unblock", "line").out == 'limit "line" has 1 sequence unblocked\n'
 
 
 def test_what_is_wrong(cli: Cli, engine: Engine) -> None:
@@ -79,5 +81,5 @@ def test_what_is_wrong(cli: Cli, engine: Engine) -> None:
     assert cli("limits", "set", "few", "--kind", "speed").code == 2
     refused = cli("limits", "set", "few", "--cap", -1)
     assert refused.code == 2
-    assert "cap -1 is not between" in refused.err
+    assert "--cap" in refused.err
     assert "is not a valid template" in cli("limits", "set", "few", "--cap", 1, "--key", "{").err

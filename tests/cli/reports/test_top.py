@@ -128,7 +128,7 @@ def test_the_database_away_at_the_start(bare_cli: Cli, monkeypatch: pytest.Monke
 
 def queue(name: str, queued: int, counted: float = 0) -> QueueRate:
     return QueueRate(
-        QueueInfo(name, 0, 0, queued, 0, 0, None, counted, 1, False, None, None, None), 2.0
+        QueueInfo(name, 0, 0, queued, 0, 0, None, counted, 1, True, False, None, None, None), 2.0
     )
 
 

@@ -118,7 +118,7 @@ def test_nothing_else_is_created_by_a_name_that_means_a_tenants(
     assert cli("limits", "set", "acme/calm", "--cap", 2, "--tenant", "").code == 2
     assert cli.done("limits", "list", "--json").json == []
     conn.execute("INSERT INTO rota.limits (name, kind, cap) VALUES ('a/b', 'concurrency', 2)")
-    made = cli.done("limits", "set", "a/b", "--cap", 3, "--tenant", "", "--json").json
+    made = cli.done("limits", "set", "a/b", "--cap", 3, "--tenant", "", "--json").json[0]["result"]
     assert (made["tenant"], made["name"], made["cap"]) == ("", "a/b", 3)
 
 
@@ -126,8 +126,8 @@ def test_a_limit_of_a_tenants_schedule(cli: Cli, jobs: rota.App) -> None:
     cli.done("schedules", "create", "acme/sync", "--job", "send", "--cron", "@daily")
     limit = ("--cap", 2, "--schedule", "acme/sync")
     refused = cli("limits", "set", "calm", *limit)
-    assert (refused.code, "pass acme/NAME as the name of the limit" in refused.err) == (2, True)
-    made = cli.done("limits", "set", "acme/calm", *limit, "--json").json
+    assert (refused.code, "use a limit of the same tenant" in refused.err) == (2, True)
+    made = cli.done("limits", "set", "acme/calm", *limit, "--json").json[0]["result"]
     assert (made["tenant"], made["schedule"]) == ("acme", "sync")
 
 

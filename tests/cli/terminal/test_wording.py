@@ -23,8 +23,7 @@ CALL = re.compile(r"=>|\brota\.[a-z_]+|\bapp\.[a-z]+|[a-z]_seconds\b|\bNULL\b|\b
         (("jobs", "show", "none"), "`rota jobs list`"),
         (("runs", "enqueue", "none"), "`rota jobs list` lists them"),
         (("schedules", "trigger", "none"), "`rota schedules list`"),
-        (("queues", "set", "default", "--max-waiting", "-1"), "`none` removes the cap"),
-        (("jobs", "update", "work", "--timeout", "0"), "--timeout must be a duration, from 0.001"),
+        (("jobs", "update", "work", "--timeout", "0"), "--timeout must be a duration from 0.001"),
         (("jobs", "update", "work", "--priority", "30"), "--priority must be a whole number"),
         (("runs", "enqueue", "work", "--on-conflict", "raise"),
          "Pass a key, or declare one for the job"),
@@ -42,9 +41,9 @@ CALL = re.compile(r"=>|\brota\.[a-z_]+|\bapp\.[a-z]+|[a-z]_seconds\b|\bNULL\b|\b
          "or set --with-seconds"),
         (("schedules", "reschedule", "often", "--at", "1999-01-01"), "`rota schedules trigger`"),
         (("tenants", "set", "acme", "--weight", "-1"), "--weight must be from 0.01 to 1000"),
-        (("limits", "set", "calm", "--cap", "1", "--kind", "rate"), "--cap 100 --per 1m"),
+        (("limits", "set", "calm", "--cap", "1", "--kind", "rate"), "--cap 100 --period 1m"),
         (("runs", "enqueue", "work", "--attempt-timeout", "0"), "must be a duration"),
-        (("limits", "set", "calm", "--cap", "1", "--per", "0s"), "--per 0"),
+        (("limits", "set", "calm", "--cap", "1", "--period", "0s"), "--period"),
         (("events", "emit", "paid", "--key", "k", "--key-keep", "1h", "--key-period", "1h"),
          "--key-period or --key-keep"),
     ],
@@ -75,5 +74,5 @@ def test_arguments_of_a_job_are_no_flags() -> None:
 def test_only_flags_of_the_command_are_named() -> None:
     text = "timeout_seconds 0 is too little; period_seconds too"
     assert typed(text, {"--timeout"}) == "--timeout 0 is too little; period_seconds too"
-    assert typed(text, {"--per"}) == "timeout_seconds 0 is too little; --per too"
+    assert typed(text, {"--period"}) == "timeout_seconds 0 is too little; --period too"
     assert typed('field "timeout_seconds"', {"--timeout"}) == 'field "timeout_seconds"'

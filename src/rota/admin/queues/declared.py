@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
 
-from rota.errors import JobError
+from rota.errors import InputError, JobError
 from rota.jobs.registry import Declaration, Registry
-from rota.jobs.values import check_number, check_text
-from rota.model.queue import WhenFull
+from rota.jobs.values import check_text
+from rota.model.fields import settings_of
+from rota.model.queue import QueueSettings, WhenFull
 from rota.store.plans import Plan
 from rota.store.queues import put_queue
 from rota.store.sessions.pool import Database
 
 # Whom the audit names: nobody typed it.
 ACTOR = "code"
-MOST_WAITING = 1_000_000_000
 Declared = tuple[int | None, WhenFull]
 
 
@@ -57,11 +56,8 @@ class DeclaredQueues:
 def checked(name: str, max_waiting: int | None, when_full: WhenFull) -> Declared:
     try:
         check_text("name", name, most=100)
-        if max_waiting is not None:
-            check_number("max_waiting", max_waiting, 0, MOST_WAITING)
-        if when_full not in get_args(WhenFull):
-            choices = ", ".join(get_args(WhenFull))
-            raise ValueError(f"when_full must be one of {choices}, not {when_full!r}")
-    except ValueError as error:
+        given = {"max_waiting": max_waiting, "when_full": when_full}
+        checked = {one.name: one.read(given[one.name]) for one in settings_of(QueueSettings)}
+    except (ValueError, InputError) as error:
         raise JobError(f"queue {name!r}: {error}") from None
-    return max_waiting, when_full
+    return checked["max_waiting"], checked["when_full"]

@@ -1,38 +1,79 @@
-"""Commands about queues."""
+"""Queues: reading them, and what people do with them."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Any, TypedDict, Unpack
+import json
+from typing import Annotated, Unpack
 
 from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.admin.instants import read_instant
-from rota.errors import InputError, TimingError
-from rota.model.list_filters import QueueFilters, QueueOrder
+from rota.admin.operations import Noun, Reason, ShowTime, Version, operation
+from rota.model.fields import Field, Moment
 from rota.model.page import Page
-from rota.model.queue import QueueDetails, QueueInfo, WhenFull
+from rota.model.queue import (
+    Order,
+    QueueDetails,
+    QueueFilters,
+    QueueInfo,
+    QueueName,
+    QueueSettings,
+)
+from rota.model.words import plural
 from rota.store import queues
-from rota.store.clock import read_clock
 from rota.store.pages import check_filters
-from rota.store.plans import Plan
+from rota.store.plans import Plan, call
 from rota.store.versions import expect_version
 
 Found = list[QueueInfo]
+PauseEnd = Annotated[
+    Moment | None,
+    Field(
+        "Resume automatically at this time or after this duration.", "2h", label="Until",
+        none_means="until it is resumed", metavar="2h|TIME",
+    ),
+]  # fmt: skip
 
 
-class QueueSettings(TypedDict, total=False):
-    """Settings of a queue; omitted ones do not change. `max_waiting` None: no cap."""
+def _paused(queue: QueueInfo, is_changed: bool, at: ShowTime) -> str:
+    end = at(queue.paused_until) if queue.paused_until else "it is resumed"
+    unused = "" if queue.is_used else "; no job or run uses it yet"
+    return f"{'paused' if is_changed else 'was already paused'} until {end}{unused}"
 
-    max_waiting: int | None
-    when_full: WhenFull
+
+def _before_pause(queue: QueueInfo) -> str:
+    again = " It is already paused: this changes the end of the pause." if queue.is_paused else ""
+    return (
+        f"Workers stop claiming its runs: {plural(queue.queued, 'run')} and new ones will wait. "
+        f"Running attempts ({queue.running:,}) continue.{again}"
+    )
+
+
+def _resumed(queue: QueueInfo, is_changed: bool, at: ShowTime) -> str:
+    return "resumed" if is_changed else "was not paused"
+
+
+def _before_resume(queue: QueueInfo) -> str:
+    when = "at once" if queue.workers else "when a worker serves this queue; none does now"
+    return f"{plural(queue.queued, 'waiting run')} will be claimed {when}."
+
+
+def _set(queue: QueueInfo, is_changed: bool, at: ShowTime) -> str:
+    return f"has {queue.cap or 'no limit on waiting runs'}"
+
+
+def _before_set(queue: QueueInfo) -> str:
+    also = f", plus {queue.scheduled:,} scheduled, which also count" if queue.scheduled else ""
+    waiting = plural(queue.queued, "run waits", "runs wait")
+    return f"{waiting} now{also}. The cap takes effect at once; counts are about a second old."
 
 
 class QueueCommands(Commands):
+    noun = Noun("queue", "queues", QueueInfo)
+
     @command
-    def list(self, *, order: QueueOrder = "name", **filters: Unpack[QueueFilters]) -> Plan[Found]:
-        """List all queues named by a job, an unfinished run or an operator, by `name`, the
-        `longest` backlog first, or the `oldest` waiting run first; optionally only `paused`
-        ones."""
+    def list(self, *, order: Order = "name", **filters: Unpack[QueueFilters]) -> Plan[Found]:
+        """List queues and their backlog, sorted by name or by `order`. A queue exists if a job, an
+        unfinished run or an operator names it."""
         check_filters(filters, QueueFilters, "queues")
         return queues.list_queues(order=order, **filters)
 
@@ -40,7 +81,7 @@ class QueueCommands(Commands):
     def page(
         self,
         *,
-        order: QueueOrder = "name",
+        order: Order = "name",
         cursor: Cursor = None,
         limit: int = 50,
         **filters: Unpack[QueueFilters],
@@ -50,74 +91,57 @@ class QueueCommands(Commands):
         return queues.page_queues(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
-    def get(self, name: str) -> Plan[QueueDetails]:
-        """One queue with its runs by job. Raises QueueNotFound if nothing names it."""
+    def get(self, name: QueueName) -> Plan[QueueDetails]:
+        """Get one queue with its runs by job.
+
+        Raises QueueNotFound if nothing names it."""
         return queues.find_queue(name)
 
-    @command
-    def pause(
-        self, name: str, reason: str | None = None, until: datetime | timedelta | None = None
-    ) -> Plan[bool]:
-        """Stop claiming from the queue until it is resumed, or until `until` (a time, or a duration
-        from now); running attempts continue. For a paused queue, a new `until` or reason replaces
-        the old one. Returns whether it changed: False if it was already paused like this."""
-        return self._pause(name, reason, until)
+    @operation(says=_paused, asks=_before_pause)
+    def pause(self, name: QueueName, reason: Reason = None, until: PauseEnd = None) -> Plan[bool]:
+        """Pause a queue: nothing is claimed from it. Running attempts continue; new runs wait. For
+        a paused queue, a new time or reason replaces the old one.
 
-    def _pause(
-        self, name: str, reason: str | None, until: datetime | timedelta | None
-    ) -> Plan[bool]:
+        Returns whether it changed: False if it was already paused like this."""
         end = None if until is None else (yield from read_instant(until, "until"))
-        if end is not None and end <= (yield from read_clock()):
-            raise TimingError(f"the end of a pause must be in the future, not {end.isoformat()}")
-        return (yield from queues.pause_queue(name, reason=reason, until=end, actor=self.actor))
+        paused = call("pause_queue", queue=name, reason=reason, until=end, actor=self.actor)
+        return bool((yield from paused))
 
-    @command
-    def resume(self, name: str, reason: str | None = None) -> Plan[bool]:
-        """Resume claiming. Returns whether it changed: False if it was not paused. Raises
-        QueueNotFound if nothing names the queue."""
-        return self._resume(name, reason)
+    @operation(says=_resumed, asks=_before_resume)
+    def resume(self, name: QueueName, reason: Reason = None) -> Plan[bool]:
+        """Resume a paused queue.
 
-    def _resume(self, name: str, reason: str | None) -> Plan[bool]:
-        is_changed = yield from queues.resume_queue(name, reason=reason, actor=self.actor)
-        if not is_changed:
+        Returns whether it changed: False if it was not paused. Raises QueueNotFound if nothing
+        names the queue."""
+        resumed = yield from call("resume_queue", queue=name, reason=reason, actor=self.actor)
+        if not resumed:
             yield from queues.find_queue(name)
-        return is_changed
+        return bool(resumed)
 
-    @command
+    @operation(says=_set, asks=_before_set, title="Cap of queue")
     def set(
         self,
-        name: str,
-        reason: str | None = None,
+        name: QueueName,
+        reason: Reason = None,
         *,
-        version: int | None = None,
+        version: Version = None,
         **settings: Unpack[QueueSettings],
     ) -> Plan[QueueInfo]:
-        """Set how many runs may wait in a queue, and what happens when it is full:
-        `app.queues.set("mail", max_waiting=1000, when_full="drop_lowest")`. Takes effect at once
-        and overrides the code. Raises VersionConflict if the queue is not at `version`."""
-        known = QueueSettings.__annotations__
-        odd: list[Any] = [field for field in settings if field not in known]
-        if odd:
-            raise InputError(
-                f"unknown queue setting {odd[0]!r}", hint=f"choose from {', '.join(known)}"
-            )
-        return self._set(name, reason, version, settings)
+        """Set how many runs may wait in a queue, and what happens when it is full. Takes effect at
+        once, and overrides the code.
 
-    def _set(
-        self, name: str, reason: str | None, version: int | None, settings: QueueSettings
-    ) -> Plan[QueueInfo]:
+        `app.queues.set("mail", max_waiting=1000, when_full="drop_lowest")`; `max_waiting=None`
+        removes the cap. Raises VersionConflict if the queue is not at `version`."""
         yield from expect_version("queue", name, version)
-        yield from queues.set_queue(name, settings, reason=reason, actor=self.actor)
+        changes = json.dumps(settings)
+        yield from call("set_queue", queue=name, settings=changes, reason=reason, actor=self.actor)
         return (yield from queues.find_queue(name)).queue
 
-    @command
-    def reset(self, name: str, reason: str | None = None) -> Plan[QueueInfo]:
-        """Reset the queue to the code: no cap, if the code declares none."""
-        return self._reset(name, reason)
-
-    def _reset(self, name: str, reason: str | None) -> Plan[QueueInfo]:
+    @operation(says=_set)
+    def reset(self, name: QueueName, reason: Reason = None) -> Plan[QueueInfo]:
+        """Reset a queue to the values in the code: no cap, if it declares none."""
         yield from queues.find_queue(name)
-        yield from queues.reset_queue(name, reason=reason, actor=self.actor)
+        yield from call("reset_queue", queue=name, reason=reason, actor=self.actor)
         return (yield from queues.find_queue(name)).queue
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from rota.admin.commands import Commands, command, stepwise
@@ -19,6 +18,7 @@ from rota.errors import FilterError, InputError
 from rota.jobs.registry import Registry
 from rota.jobs.values import checked_delay
 from rota.model.bulk import FITTING, Action, BulkItem, BulkResult, would_be
+from rota.model.durations import Duration
 from rota.model.run_counts import RunCount, RunCounts
 from rota.store.plans import Plan, Rows
 from rota.store.runs import lists as run_lists
@@ -70,7 +70,7 @@ class BatchCommands(Commands):
         ids: Sequence[int],
         *,
         payload: Mapping[str, Any] | None = None,
-        delay: float | timedelta | None = None,
+        delay: Duration | None = None,
         dry_run: bool = False,
         reason: str | None = None,
         on_progress: OnProgress | None = None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, TypeVar, Unpack
 
 from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
@@ -20,6 +19,7 @@ from rota.jobs.registry import Registry
 from rota.jobs.values import checked_delay
 from rota.model.bulk import FITTING, Action
 from rota.model.bulk_action import BulkAction, BulkState
+from rota.model.durations import Duration
 from rota.model.page import Page
 from rota.model.run_counts import RunCounts
 from rota.model.run_filter import RunFilter, RunFilters
@@ -50,7 +50,7 @@ class BulkCommands(Commands):
         verb: Action,
         *,
         payload: Mapping[str, Any] | None = None,
-        delay: float | timedelta | None = None,
+        delay: Duration | None = None,
         limit: int | None = None,
         rate: float | None = None,
         reason: str | None = None,

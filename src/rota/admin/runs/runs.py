@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, Unpack
 
 from rota.admin.commands import AsyncCommands, SyncCommands, command, joining
@@ -20,6 +19,7 @@ from rota.jobs.values import checked_delay
 from rota.model.child_run import ChildRun
 from rota.model.details import RunDetails
 from rota.model.documents import RunDocuments
+from rota.model.durations import Duration
 from rota.model.list_filters import TimeOrder
 from rota.model.page import LISTED_BYTES
 from rota.model.run import RunEnd, RunInfo
@@ -160,7 +160,7 @@ class RunCommands(BatchCommands):
         reason: str | None = None,
         *,
         payload: Mapping[str, Any] | None = None,
-        delay: float | timedelta | None = None,
+        delay: Duration | None = None,
     ) -> Plan[None]:
         """Retry a failed or cancelled run under its id, optionally with a new payload and after a
         delay; the audit keeps the old payload."""

@@ -15,6 +15,7 @@ from rota.jobs.emit import Emitter, Started
 from rota.jobs.enqueue import Enqueuer
 from rota.jobs.handle import R, Run
 from rota.jobs.options import KeyKeep
+from rota.model.durations import Duration
 from rota.model.tenant import TenantInfo, TenantSettings, TenantStats
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Tenant(TenantCommandSets):
         *,
         key: str | None = None,
         key_keep: KeyKeep = None,
-        key_period: float | timedelta | None = None,
+        key_period: Duration | None = None,
         metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
         connection: Any = None,
@@ -102,7 +103,7 @@ class Tenant(TenantCommandSets):
         *,
         key: str | None = None,
         key_keep: KeyKeep = None,
-        key_period: float | timedelta | None = None,
+        key_period: Duration | None = None,
         metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
         connection: Any = None,

@@ -82,7 +82,7 @@ async def stop_worker(
 
 @routes.post("/workers/{worker_id:int}/resume", operation_id="resume_worker", **_ACTION)
 async def resume_worker(
-    scope: Scoped, worker_id: WorkerId, response: Response, body: schemas.QueueAction | None = None
+    scope: Scoped, worker_id: WorkerId, response: Response, body: schemas.WorkerAction | None = None
 ) -> Any:
     """Resume a draining worker."""
     set_changed(response, await scope.workers.resume(worker_id, body.reason if body else None))

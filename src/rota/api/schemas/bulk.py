@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from rota.api.schemas.runs import RunState
-from rota.api.schemas.values import BIGGEST_ID, Instant, Payload, Reason
+from rota.api.schemas.values import BIGGEST_ID, Instant, Payload, Reason, Seconds
 from rota.api.schemas.views import Body, examples, list_of, page, view
 from rota.model.bulk import BulkItem, BulkResult
 from rota.model.bulk_action import BulkAction
@@ -93,7 +93,7 @@ class BatchRetrial(BatchRequest):
     model_config = examples({"ids": [42, 43], "payload": {"user_id": 7}})
 
     payload: Payload | None = Field(default=None, description="Replaces the payload of each run.")
-    delay_seconds: float | None = Field(
+    delay_seconds: Seconds | None = Field(
         default=None, ge=0, le=3_153_600_000, description="Delay before the runs may start."
     )
 
@@ -122,7 +122,7 @@ class BulkRequest(BulkPreviewRequest):
     payload: Payload | None = Field(
         default=None, description="Retry only: replacement payload; the filter must name the job."
     )
-    delay_seconds: float | None = Field(
+    delay_seconds: Seconds | None = Field(
         default=None,
         ge=0,
         le=3_153_600_000,

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from rota.api.schemas.values import Reason
+from rota.api.schemas.values import Reason, Seconds
 from rota.api.schemas.views import Body, examples, list_of, view
 from rota.model.cleanup import (
     DEFAULT_CRON,
@@ -116,7 +116,7 @@ class NewCleanup(Body):
         min_length=1, max_length=200, description="Table, with its schema (default `public`)."
     )
     column: str = Field(min_length=1, max_length=63, description="Column that holds the time.")
-    older_than_seconds: float = Field(
+    older_than_seconds: Seconds = Field(
         ge=0, le=LONGEST_SECONDS, description="Minimum age of the rows to delete."
     )
     where: str | None = Field(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from rota.api.schemas.runs import Enqueued
-from rota.api.schemas.values import BIGGEST_ID, Instant, KeySeconds, Payload, Reason
+from rota.api.schemas.values import BIGGEST_ID, Instant, KeySeconds, Payload, Reason, Seconds
 from rota.api.schemas.views import Body, examples, page, view
 from rota.model.event import BindingInfo, EventInfo
 from rota.model.watch import Refusal, Replayed, WatchInfo
@@ -78,7 +78,7 @@ class NewEvent(Body):
     key_seconds: KeySeconds = Field(
         default=None, description="How long the key stays reserved after its runs end."
     )
-    period_seconds: Annotated[float, Field(ge=0.001, le=3_153_600_000)] | None = Field(
+    period_seconds: Annotated[Seconds, Field(ge=0.001, le=3_153_600_000)] | None = Field(
         default=None,
         description="Alternatively: accept only one event per key in this period, whatever it "
         "starts.",

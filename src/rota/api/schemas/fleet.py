@@ -1,4 +1,4 @@
-"""Queues, workers, calendars, settings, the clock."""
+"""Workers, calendars, settings, the clock."""
 
 from __future__ import annotations
 
@@ -7,87 +7,11 @@ from typing import Any, Literal
 from pydantic import Field
 
 from rota.api.schemas.values import Instant, Reason
-from rota.api.schemas.views import Body, ChangeBody, examples, list_of, page, view
-from rota.model.queue import JobDepth, QueueDetails, QueueInfo
+from rota.api.schemas.views import Body, examples, page, view
 from rota.model.schedule_info import CalendarInfo
 from rota.model.worker import WorkerInfo
 
 _AT = "2026-03-08T09:00:00Z"
-QUEUE_EXAMPLE: dict[str, Any] = {
-    "name": "mail",
-    "blocked": 0,
-    "scheduled": 12,
-    "queued": 340,
-    "held": 0,
-    "running": 16,
-    "oldest_seconds": 4.2,
-    "workers": 2,
-    "is_paused": False,
-    "paused_at": None,
-    "paused_by": None,
-    "pause_reason": None,
-    "paused_until": None,
-    "version": 1,
-    "max_waiting": 10_000,
-    "when_full": "refuse",
-    "full_since": None,
-    "is_edited": False,
-    "counted_seconds": 0.0,
-}
-_DEPTH: dict[str, Any] = {
-    "job": "send_welcome", "blocked": 0, "scheduled": 12, "queued": 340, "held": 0, "running": 16,
-    "oldest_seconds": 4.2,
-}  # fmt: skip
-QueueView = view(
-    QueueInfo,
-    "Queue",
-    {
-        "name": "Name.",
-        "blocked": "Runs waiting for other runs.",
-        "scheduled": "Runs waiting for their start time.",
-        "queued": "Runs waiting for a worker.",
-        "held": "Queued runs that are held back.",
-        "running": "Runs claimed by a worker.",
-        "oldest_seconds": "Age of the oldest run that a worker may take.",
-        "workers": "Live workers that claim from it.",
-        "is_paused": "Whether the queue is paused.",
-        "paused_at": "Since when it is paused.",
-        "paused_by": "Who paused it.",
-        "pause_reason": "Why it is paused.",
-        "paused_until": "When it resumes automatically.",
-        "version": "Incremented with each change.",
-        "max_waiting": "Maximum number of waiting runs, ready or not; null: no limit.",
-        "when_full": "Policy when the queue is full: refuse new runs, or drop the waiting runs "
-        "with the lowest priority.",
-        "full_since": "Since when the queue is full; null: it has room, or no cap.",
-        "is_edited": "Whether an operator has overridden the code.",
-        "counted_seconds": "Age of the counts: 0, unless very many runs are unfinished.",
-    },
-    QUEUE_EXAMPLE,
-)
-QueuePage = page(QueueView)
-JobDepthView = view(
-    JobDepth,
-    "JobDepth",
-    {
-        "job": "The job.",
-        "blocked": "Runs waiting for other runs.",
-        "scheduled": "Runs waiting for their start time.",
-        "queued": "Runs waiting for a worker.",
-        "held": "Queued runs that are held back.",
-        "running": "Runs claimed by a worker.",
-        "oldest_seconds": "Age of the oldest run that a worker may take.",
-    },
-    _DEPTH,
-)
-QueueDetailsView = view(
-    QueueDetails,
-    "QueueDetails",
-    {"queue": "The queue.", "jobs": "Runs by job, largest backlog first."},
-    {"queue": QUEUE_EXAMPLE, "jobs": [_DEPTH]},
-    queue=QueueView,
-    jobs=list_of(JobDepthView),
-)
 WORKER_EXAMPLE: dict[str, Any] = {
     **{"id": 3, "name": "web-1", "host": "web-1", "pid": 4711, "version": "0.1.0"},
     **{
@@ -180,24 +104,7 @@ CalendarView = view(
 CalendarPage = page(CalendarView)
 
 
-class QueueChanges(ChangeBody):
-    """Fields of a queue to change; others keep their values."""
-
-    model_config = examples({"max_waiting": 10_000, "when_full": "refuse"})
-
-    max_waiting: int | None = Field(
-        default=None,
-        ge=0,
-        le=1_000_000_000,
-        description="Maximum number of waiting runs; null: no limit.",
-    )
-    when_full: Literal["refuse", "drop_lowest"] = Field(
-        default="refuse", description="Policy when the queue is full."
-    )
-    reason: Reason = None
-
-
-class QueueAction(Body):
+class WorkerAction(Body):
     """Reason for the action."""
 
     model_config = examples({"reason": "the mail provider is down"})

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Len
 from pydantic import Field
 
-from rota.api.schemas.values import Payload, Reason
+from rota.api.schemas.values import Payload, Reason, Seconds
 from rota.api.schemas.views import Body, ChangeBody, examples, page, view
 from rota.model.drift import Drift, Synced
 from rota.model.job import JobFunction, JobInfo
@@ -161,7 +161,7 @@ class JobChanges(ChangeBody):
     )
     priority: int | None = Field(default=None, ge=0, le=9, description="Lower runs first.")
     max_attempts: int | None = Field(default=None, ge=1, le=100, description="Maximum attempts.")
-    timeout_seconds: float | None = Field(
+    timeout_seconds: Seconds | None = Field(
         default=None, ge=0.001, le=31_536_000, description="Timeout of each attempt."
     )
     backoff: dict[str, Any] | str | None = Field(
@@ -191,13 +191,13 @@ class JobChanges(ChangeBody):
         description="Retention of its runs and logs; null: as configured. A longer retention "
         "applies to runs that finish from now on.",
     )
-    delay_seconds: float | None = Field(
+    delay_seconds: Seconds | None = Field(
         default=None,
         ge=0,
         le=3_153_600_000,
         description="Delay of runs that are enqueued without one; null: none.",
     )
-    expires_in_seconds: float | None = Field(
+    expires_in_seconds: Seconds | None = Field(
         default=None,
         ge=0.001,
         le=3_153_600_000,
@@ -268,7 +268,7 @@ class NewJob(Body):
     )
     priority: int = Field(default=5, ge=0, le=9, description="Lower runs first.")
     max_attempts: int = Field(default=3, ge=1, le=100, description="Maximum attempts.")
-    timeout_seconds: float | None = Field(
+    timeout_seconds: Seconds | None = Field(
         default=None, ge=0.001, le=31_536_000, description="Timeout of each attempt."
     )
     tags: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field(

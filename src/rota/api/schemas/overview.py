@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.api.schemas.fleet import QUEUE_EXAMPLE, WORKER_EXAMPLE, QueueView, WorkerView
-from rota.api.schemas.views import list_of, view
+from rota.api.schemas.fleet import WORKER_EXAMPLE, WorkerView
+from rota.api.schemas.views import example_of, list_of, view, view_of
 from rota.model.overview import ComingSchedule, FailingJob, Overview, QueueRate, RunningRun
+from rota.model.queue import QueueInfo
 
 _AT = "2026-03-08T09:00:00Z"
-_RATE: dict[str, Any] = {"queue": QUEUE_EXAMPLE, "per_second": 12.5}
+_RATE: dict[str, Any] = {"queue": example_of(QueueInfo), "per_second": 12.5}
 _RUNNING: dict[str, Any] = {
     "id": 42, "job": "send_welcome", "queue": "mail", "worker": 3, "attempt": 1, "started_at": _AT,
     "progress": 0.4, "message": "40 of 100",
@@ -26,7 +27,7 @@ QueueRateView = view(
     "QueueRate",
     {"queue": "The queue.", "per_second": "Attempts finished per second."},
     _RATE,
-    queue=QueueView,
+    queue=view_of(QueueInfo),
 )
 RunningRunView = view(
     RunningRun,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from rota.api.schemas.values import Instant, KeySeconds, Payload, Reason
+from rota.api.schemas.values import Instant, KeySeconds, Payload, Reason, Seconds
 from rota.api.schemas.views import Body, examples, list_of, page, view
 from rota.model.attempt import AttemptInfo
 from rota.model.details import Handled, RunDetails
@@ -191,14 +191,14 @@ class NewRun(Body):
         default=None, min_length=1, max_length=100, description="Queue. Default: the job's."
     )
     priority: int | None = Field(default=None, ge=0, le=9, description="Lower runs first.")
-    delay_seconds: float | None = Field(
+    delay_seconds: Seconds | None = Field(
         default=None, ge=0, le=3_153_600_000, description="Delay before the run may start."
     )
     run_at: Instant | None = Field(default=None, description="Earliest start time.")
     expires_at: Instant | None = Field(
         default=None, description="Cancel the run if it has not started by this time."
     )
-    expires_in_seconds: float | None = Field(
+    expires_in_seconds: Seconds | None = Field(
         default=None,
         ge=0.001,
         le=3_153_600_000,
@@ -222,7 +222,7 @@ class NewRun(Body):
         default=None, max_length=200, description="Tenant. Default: the job's."
     )
     max_attempts: int | None = Field(default=None, ge=1, le=100, description="Maximum attempts.")
-    timeout_seconds: float | None = Field(
+    timeout_seconds: Seconds | None = Field(
         default=None,
         ge=0.001,
         le=31_536_000,
@@ -283,7 +283,7 @@ class Retrial(Body):
     model_config = examples({"payload": {"user_id": 8}, "reason": "wrong user"})
 
     payload: Payload | None = Field(default=None, description="Replacement payload.")
-    delay_seconds: float | None = Field(
+    delay_seconds: Seconds | None = Field(
         default=None, ge=0, le=3_153_600_000, description="Delay before the run may start."
     )
     reason: Reason = None

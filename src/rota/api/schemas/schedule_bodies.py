@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Len
 from pydantic import Field
 
-from rota.api.schemas.values import Instant, Payload, Reason
+from rota.api.schemas.values import Instant, Payload, Reason, Seconds
 from rota.api.schemas.views import Body, ChangeBody, examples
 
 LONGEST = 3_153_600_000  # a hundred years
@@ -19,7 +19,7 @@ class Requirement(Body):
     """A job or schedule that must have succeeded before."""
 
     name: str = Field(min_length=1, max_length=200, description="A job or a schedule.")
-    within_seconds: float | None = Field(
+    within_seconds: Seconds | None = Field(
         default=None,
         gt=0,
         le=LONGEST,
@@ -34,7 +34,7 @@ class Timing(Body):
     cron: str | None = Field(
         default=None, min_length=1, max_length=1000, description="Cron expression."
     )
-    interval_seconds: float | None = Field(
+    interval_seconds: Seconds | None = Field(
         default=None, ge=1, le=LONGEST, description="Interval between runs, in seconds."
     )
     run_at: Instant | None = Field(default=None, description="Run once, at this time.")
@@ -78,7 +78,7 @@ class ScheduleFields(Timing):
         le=_WHOLE,
         description="Number of runs after which the schedule is finished.",
     )
-    jitter_seconds: float | None = Field(
+    jitter_seconds: Seconds | None = Field(
         default=None, ge=0, le=LONGEST, description="Maximum random delay of each run."
     )
     burst_allowed: bool | None = Field(
@@ -87,7 +87,7 @@ class ScheduleFields(Timing):
     catch_up: Literal["none", "latest", "all"] | None = Field(
         default=None, description="Policy for missed times."
     )
-    catch_up_seconds: float | None = Field(
+    catch_up_seconds: Seconds | None = Field(
         default=None,
         ge=0,
         le=LONGEST,
@@ -96,7 +96,7 @@ class ScheduleFields(Timing):
     catch_up_limit: int | None = Field(
         default=None, ge=1, le=_WHOLE, description="Maximum number of missed times to catch up."
     )
-    grace_seconds: float | None = Field(
+    grace_seconds: Seconds | None = Field(
         default=None, ge=0, le=LONGEST, description="Lateness that still counts as on time."
     )
     overlap: Literal["skip", "queue_one", "queue_all", "cancel_running", "allow"] | None = Field(
@@ -133,7 +133,7 @@ class ScheduleFields(Timing):
     max_attempts: int | None = Field(
         default=None, ge=1, le=100, description="Maximum attempts of its runs."
     )
-    timeout_seconds: float | None = Field(
+    timeout_seconds: Seconds | None = Field(
         default=None, gt=0, le=LONGEST, description="Timeout of each attempt."
     )
     run_tags: list[Word] | None = Field(
@@ -227,7 +227,7 @@ class Pause(Body):
 
     reason: Reason = None
     until: Instant | None = Field(default=None, description="Resume automatically at this time.")
-    seconds: float | None = Field(
+    seconds: Seconds | None = Field(
         default=None, gt=0, le=LONGEST, description="Resume automatically after this many seconds."
     )
 
@@ -261,7 +261,7 @@ class Rescheduling(Body):
     model_config = examples({"at": "2026-03-08T11:00:00Z"}, {"seconds": 1800})
 
     at: Instant | None = Field(default=None, description="Next run time.")
-    seconds: float | None = Field(
+    seconds: Seconds | None = Field(
         default=None, ge=0, le=LONGEST, description="Delay from now, in seconds."
     )
     reason: Reason = None

@@ -8,11 +8,21 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from rota.api.errors import ProblemError
 from rota.api.limits import MOST_LISTED
 from rota.model import cursors
+from rota.model.durations import EXAMPLES, read_duration
 from rota.model.instants import SUPPORTED, is_instant
 
 BIGGEST_ID = 2**63 - 1
@@ -40,6 +50,30 @@ Instant = Annotated[
     AfterValidator(_check_instant),
     Field(strict=False),
 ]
+
+
+def _read_seconds(value: Any) -> Any:
+    """A text is read as every interface reads durations; anything else is checked as a number."""
+    if not isinstance(value, str):
+        return value
+    found = read_duration(value)
+    if found is None:
+        raise ValueError(f"must be a duration: seconds, or a text like {EXAMPLES}")
+    return found
+
+
+class _DurationSchema:
+    """Documents that a duration may be a number of seconds or a text."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        text = {"type": "string", "format": "duration", "examples": ["1h30m"]}
+        return {"anyOf": [handler(schema), text]}
+
+
+# Seconds of a duration.
+Seconds = Annotated[float, BeforeValidator(_read_seconds), _DurationSchema()]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Reason = Annotated[
     str | None,
@@ -49,7 +83,7 @@ Why = Annotated[
     str | None, Query(max_length=2000, description="Reason, recorded in the audit trail.")
 ]
 Payload = dict[str, Any]
-KeySeconds = Annotated[float, Field(ge=0, le=3_153_600_000)] | Literal["forever"] | None
+KeySeconds = Annotated[Seconds, Field(ge=0, le=3_153_600_000)] | Literal["forever"] | None
 
 RunId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Run ID.")]
 Limit = Annotated[int, Query(ge=1, le=MOST_LISTED, description="Maximum number of items per page.")]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from functools import cache
 from types import GenericAlias
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -22,8 +24,10 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from rota.model.fields import field_of
 from rota.model.unreadable import Unreadable, readable
 
+_AT = "2026-03-08T09:00:00Z"
 # Every view by its name, for the test that nothing is left unexplained.
 VIEWS: dict[str, tuple[type, type[BaseModel]]] = {}
 
@@ -83,6 +87,47 @@ def view(
     )
     VIEWS[name] = (source, made)
     return made
+
+
+@cache
+def view_of(record: type) -> type[BaseModel]:
+    """The schema of a record whose fields are declared with their meanings and examples."""
+    declared = {
+        name: (hint, field_of(hint))
+        for name, hint in get_type_hints(record, include_extras=True).items()
+    }
+    types = {name: _nested(get_args(hint)[0]) for name, (hint, _) in declared.items()}
+    about = {name: field.help for name, (_, field) in declared.items() if field is not None}
+    found = {name: one for name, one in types.items() if one is not None}
+    return view(record, name_of(record), about, example_of(record), **found)
+
+
+def name_of(record: type) -> str:
+    return record.__name__.removesuffix("Info")
+
+
+@cache
+def example_of(record: type) -> dict[str, Any]:
+    hints = get_type_hints(record, include_extras=True)
+    return {name: _example(hint) for name, hint in hints.items()}
+
+
+def _example(hint: Any) -> Any:
+    field, inner = field_of(hint), get_args(hint)[0]
+    if isinstance(inner, type) and is_dataclass(inner):
+        return example_of(inner)
+    if get_origin(inner) is list and is_dataclass(get_args(inner)[0]):
+        return [example_of(get_args(inner)[0])]
+    return _AT if inner is datetime else field and field.example
+
+
+def _nested(inner: Any) -> Any:
+    """The view of a record, or of a list of records, in a field; None for plain values."""
+    if isinstance(inner, type) and is_dataclass(inner):
+        return view_of(inner)
+    if get_origin(inner) is list and is_dataclass(get_args(inner)[0]):
+        return list_of(view_of(get_args(inner)[0]))
+    return None
 
 
 def page(item: type[BaseModel], **more: Any) -> type[BaseModel]:

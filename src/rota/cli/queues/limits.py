@@ -6,22 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli.session import actor, administer
-from rota.cli.tenants.whose import (
-    has_limit,
-    has_schedule,
-    named,
-    refuse_slash,
-    whole_name,
-    whose_limit,
-)
-from rota.cli.terminal import paging, times, values
-from rota.cli.terminal.each import each
-from rota.cli.terminal.flags import Json, Reason
+from rota.cli.operations import add_actions, list_command
+from rota.cli.program import DECLARED
+from rota.cli.session import administer
+from rota.cli.tenants.whose import whole_name, whose_limit
+from rota.cli.terminal import times
+from rota.cli.terminal.flags import Json
 from rota.cli.terminal.names import limit_names
-from rota.cli.terminal.output import facts, heading, print_json, remark, say, table
+from rota.cli.terminal.output import facts, heading, print_json, remark, table
 from rota.cli.terminal.watch import watched
-from rota.model.tenant import split_name
 from rota.model.words import plural
 
 if TYPE_CHECKING:
@@ -30,19 +23,11 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.model.limit import LimitInfo, LimitRun
 
-commands = typer.Typer(
-    name="limits", help="Limits: concurrency, rate and ordering of runs.", no_args_is_help=True
-)
+commands = typer.Typer(name="limits", help=DECLARED["limits"], no_args_is_help=True)
 
 Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help="Limit name, or TENANT/NAME.", autocompletion=limit_names),
-]
-Names = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="NAME", help="One or more limits: NAME, or TENANT/NAME.", autocompletion=limit_names
-    ),
 ]
 Tenant = Annotated[
     str,
@@ -53,55 +38,21 @@ Tenant = Annotated[
         callback=whose_limit,
     ),
 ]
-KINDS = ("concurrency", "rate", "sequence")
-ORDERS = ("name", "fullest", "longest")
-ON_FULL = ("wait", "skip", "replace", "cancel_running")
-AFTER = ("end", "success")
-_ANY = "any"
+_HEADERS = (
+    "LIMIT", "APPLIES TO", "RULE", "IN USE>", "WAITING>", "FULL>", "WHEN FULL", "NOTE",
+)  # fmt: skip
 
 
-@commands.command("list")
-@watched
-def list_limits(
-    ctx: typer.Context,
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="TENANT", help="Limits of this tenant.")
-    ] = None,
-    kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help=f"Kind: {', '.join(KINDS)}.")
-    ] = None,
-    job: Annotated[str | None, typer.Option(metavar="JOB", help="Limits of this job.")] = None,
-    queue: Annotated[
-        str | None, typer.Option(metavar="QUEUE", help="Limits of this queue.")
-    ] = None,
-    order: Annotated[str, paging.sorted_by(*ORDERS)] = "name",
-    json: Json = False,
-) -> None:
-    """List limits: rule, slots in use and runs waiting."""
-    wanted = None if kind is None else values.choice(kind, KINDS, "--kind")
-    with administer(ctx) as app:
-        found = app.limits.sync.list(
-            order=paging.order(order, ORDERS),
-            tenant=tenant, kind=wanted, job=job, queue=queue,
-        )  # fmt: skip
-    if json:
-        print_json(found)
-    elif found:
-        headers = (
-            "LIMIT",
-            "APPLIES TO",
-            "RULE",
-            "IN USE>",
-            "WAITING>",
-            "FULL>",
-            "WHEN FULL",
-            "NOTE",
-        )
-        table(headers, [_row(limit) for limit in found])
-        waiting = sum(it.waiting for it in found)
-        remark(f"{plural(len(found), 'limit')}, {waiting:,} waiting")
-    else:
+def _list(ctx: typer.Context, app: App, found: list[LimitInfo], given: dict[str, Any]) -> None:
+    if not found:
         remark("no limits; jobs declare them, or create one with `rota limits set`")
+        return
+    table(_HEADERS, [_row(limit) for limit in found])
+    waiting = sum(it.waiting for it in found)
+    remark(f"{plural(len(found), 'limit')}, {waiting:,} waiting")
+
+
+commands.command("list")(watched(list_command("limits", _list)))
 
 
 def _row(it: LimitInfo) -> tuple[object, ...]:
@@ -169,138 +120,4 @@ def _runs(title: str, found: list[LimitRun], now: datetime) -> None:
         table(("RUN>", "JOB", "QUEUE", "STATE", "KEY", "SINCE"), rows)
 
 
-@commands.command("set")
-def set_limit(
-    ctx: typer.Context,
-    name: Name,
-    cap: Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum number of runs. 0: nothing new starts.")
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND", help=f"Kind: {', '.join(KINDS)}. Default for a new limit: {KINDS[0]}."
-        ),
-    ] = None,
-    per: Annotated[str | None, typer.Option(metavar="1m", help="Rate limits: period.")] = None,
-    burst: Annotated[
-        int | None, typer.Option(metavar="N", help="Rate limits: maximum burst.")
-    ] = None,
-    cost: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FIELD", help="Rate limits: payload field that holds the cost of a run."
-        ),
-    ] = None,
-    next_after: Annotated[
-        str | None,
-        typer.Option(
-            metavar="END", help=f"Sequences: start the next run after {' or '.join(AFTER)}."
-        ),
-    ] = None,
-    on_full: Annotated[
-        str | None,
-        typer.Option(metavar="WHAT", help=f"Policy when the limit is full: {', '.join(ON_FULL)}."),
-    ] = None,
-    queue: Annotated[
-        str | None,
-        typer.Option(metavar="QUEUE", help='Limit only runs of this queue; "any": all queues.'),
-    ] = None,
-    job: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="JOB", help='Limit only runs of this job; repeatable; "any": all jobs.'
-        ),
-    ] = None,
-    schedule: Annotated[
-        str | None,
-        typer.Option(metavar="SCHEDULE", help='Limit only runs of this schedule; "any": all runs.'),
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEMPLATE", help="Count separately by value, e.g. customer:{customer_id}."
-        ),
-    ] = None,
-    tenant: Tenant = "",
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """Create or update a limit. It takes effect at once; running attempts continue."""
-    given: dict[str, Any] = {
-        "cap": cap,
-        "kind": None if kind is None else values.choice(kind, KINDS, "--kind"),
-        "period_seconds": None if per is None else values.seconds(per, "--per"),
-        "burst": burst,
-        "cost": cost,
-        "next_after": None
-        if next_after is None
-        else values.choice(next_after, AFTER, "--next-after"),
-        "on_full": None if on_full is None else values.choice(on_full, ON_FULL, "--on-full"),
-        "queue": queue,
-        "jobs": job or None,
-        "schedule": schedule,
-        "key": key,
-    }
-    changes = {field: value for field, value in given.items() if value is not None}
-    for field in ("queue", "schedule"):
-        if changes.get(field) == _ANY:
-            changes[field] = None
-    if changes.get("jobs") == [_ANY]:
-        changes["jobs"] = None
-    if per is not None:
-        changes.setdefault("kind", "rate")
-    with administer(ctx) as app:
-        if not tenant and split_name(name)[0] is not None and not has_limit(app, name):
-            refuse_slash(name, "NAME", "pass it without --tenant, or a name without a slash")
-        if changes.get("schedule") is not None:
-            changes["schedule"] = _schedule_of(app, changes["schedule"], tenant)
-        made = app.limits.by(actor()).sync.set(name, tenant=tenant, reason=reason, **changes)
-    if json:
-        print_json(made)
-        return
-    say(f'limit "{whole_name(made.tenant, made.name)}" set for {made.scope}: {made.rule}')
-
-
-def _schedule_of(app: App, schedule: str, tenant: str) -> str:
-    """A limit knows a schedule by its name alone: the tenant is the limit's own."""
-    owner, rest = named(app, schedule, has_schedule)
-    if owner is not None and owner != tenant:
-        refuse_slash(schedule, "--schedule", f"pass {owner}/NAME as the name of the limit too")
-    return rest
-
-
-@commands.command("remove")
-def remove(
-    ctx: typer.Context, names: Names, tenant: Tenant = "", reason: Reason = None, json: Json = False
-) -> int:
-    """Remove limits and release waiting runs. For limits declared in code, remove operator
-    overrides.
-    """
-
-    def one(app: App, name: str) -> str:
-        owner, rest = (tenant, name) if tenant else named(app, name, has_limit)
-        answer = app.limits.by(actor()).sync.remove(rest, tenant=owner or "", reason=reason)
-        return "removed" if answer == "removed" else "reset to the values in the code"
-
-    return each(ctx, "limit", names, one, is_json=json)
-
-
-@commands.command("unblock")
-def unblock(
-    ctx: typer.Context,
-    name: Name,
-    key: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="Unblock only the counter with this value.")
-    ] = None,
-    tenant: Tenant = "",
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """Unblock a sequence that waits for a failed run to succeed."""
-    with administer(ctx) as app:
-        freed = app.limits.by(actor()).sync.unblock(name, key, tenant=tenant, reason=reason)
-    if json:
-        print_json({"limit": name, "unblocked": freed})
-        return
-    say(f'limit "{whole_name(tenant, name)}": {plural(freed, "sequence")} unblocked')
+add_actions(commands, "limits", limit_names)

@@ -44,7 +44,7 @@ def new_name(ctx: typer.Context, name: str, tenant: str) -> tuple[str, str]:
     owner, rest = split_name(name)
     if owner is None:
         return tenant, name
-    if _is_given(ctx, "tenant"):
+    if is_given(ctx, "tenant"):
         refuse_slash(name, "NAME", "pass it without --tenant, or a name without a slash")
     return owner, rest
 
@@ -54,7 +54,7 @@ def refuse_slash(name: str, option: str, advice: str) -> NoReturn:
     values.refuse(option, f'"{name}" means "{rest}" of tenant "{tenant}"; {advice}')
 
 
-def _is_given(ctx: typer.Context, key: str) -> bool:
+def is_given(ctx: typer.Context, key: str) -> bool:
     source = ctx.get_parameter_source(key)
     return source is not None and source.name != "DEFAULT"
 
@@ -63,7 +63,7 @@ def _whose(is_there: IsThere, *keys: str) -> Whose:
     """For `--tenant`, which is read after the name that it belongs to, unless it is given."""
 
     def callback(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
-        if _is_given(ctx, str(param.name)) or ctx.resilient_parsing:
+        if is_given(ctx, str(param.name)) or ctx.resilient_parsing:
             return value
         for key in keys:
             name = ctx.params.get(key)

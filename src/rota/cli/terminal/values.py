@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,13 +11,11 @@ from typing import Any, Literal, NoReturn
 import typer
 
 from rota.cli.terminal import times
+from rota.model.durations import EXAMPLES, is_duration, read_duration
 from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
 from rota.model.json_bounds import check_bounds
 
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
-_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-DURATION = "90s, 5m, 2h, 1d"
+DURATION = EXAMPLES
 TIME = "2026-01-31T14:30 or 2026-01-31T14:30:00Z"
 _PAYLOADS = ("JSON", "PAYLOAD", "--payload", "--default-payload")
 NOTHING = "nothing to update: pass at least one option"
@@ -29,19 +26,12 @@ def refuse(option: str, message: str) -> NoReturn:
 
 
 def seconds(text: str | None, option: str) -> float | None:
-    """`90s`, `5m`, `1h30m`; a bare number is seconds."""
+    """A duration, as every interface takes it; a bare number is seconds."""
     if text is None:
         return None
-    words = text.strip().lower()
-    if _NUMBER.fullmatch(words):
-        return _in_range(float(words), text, option)
-    parts = _PART.findall(words)
-    if not parts or "".join(number + unit for number, unit in parts) != words:
+    found = read_duration(text)
+    if found is None:
         refuse(option, f"{text!r} is not a duration; write {DURATION}")
-    return _in_range(sum(float(number) * _UNITS[unit] for number, unit in parts), text, option)
-
-
-def _in_range(found: float, text: str, option: str) -> float:
     if found > LONGEST_SECONDS:
         refuse(option, f"{text!r} is longer than 100 years")
     return found
@@ -72,7 +62,7 @@ def since(text: str | None, option: str) -> datetime | timedelta | None:
     """A duration back from now, or an instant."""
     if text is None:
         return None
-    if _PART.match(text.strip().lower()) and "-" not in text:
+    if is_duration(text):
         return timedelta(seconds=seconds(text, option) or 0)
     try:
         return instant(text, option)

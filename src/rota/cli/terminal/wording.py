@@ -12,7 +12,7 @@ _FLAGS = {
     "timeout": ("--attempt-timeout", "--timeout"),
     "timeout_seconds": ("--attempt-timeout", "--timeout"),
     "key_seconds": ("--key-keep",),
-    "period_seconds": ("--key-period", "--per"),
+    "period_seconds": ("--key-period", "--period"),
     "delay_seconds": ("--delay",),
     "expires_in_seconds": ("--expires-in",),
     "interval_seconds": ("--every",),

@@ -25,7 +25,7 @@ COMMENT ON COLUMN rota.queues.paused_until IS 'when it resumes automatically; NU
 
 -- No run of the queue is claimed until it is resumed, or until that time; running attempts continue. If the queue is
 -- paused already, a new end or reason replaces the old one. Returns whether it wrote: false if nothing differs.
--- Called by: sql/queues/pause.sql, users.
+-- Called by: admin/queues/queues.py, users.
 CREATE FUNCTION rota.pause_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL,
     until timestamptz DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -84,7 +84,7 @@ BEGIN
 END $$;
 
 -- The queue goes on, and whoever waits for work is called. Returns whether it wrote: false if it was not paused.
--- Called by: sql/queues/resume.sql, users.
+-- Called by: admin/queues/queues.py, users.
 CREATE FUNCTION rota.resume_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -229,7 +229,7 @@ CREATE TRIGGER queues_after AFTER INSERT OR UPDATE OR DELETE ON rota.queues FOR 
     EXECUTE FUNCTION rota.after_queue();
 
 -- Sets the cap of a queue, for operators: {"max_waiting": 1000, "when_full": "drop_lowest"}; null removes the cap.
--- Called by: sql/queues/set.sql, users.
+-- Called by: admin/queues/queues.py, users.
 CREATE FUNCTION rota.set_queue(queue text, settings jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -269,7 +269,7 @@ END $$;
 
 -- Sets what code declares about a queue; what an operator has changed stays. Of an application, the newest build
 -- decides. Returns whether it wrote.
--- Called by: sql/queues/put.sql, users.
+-- Called by: store/queues.py, users.
 -- Locks: rows.
 CREATE FUNCTION rota.put_queue(queue text, max_waiting bigint, when_full text DEFAULT 'refuse',
     actor text DEFAULT NULL, application text DEFAULT NULL, build text DEFAULT NULL)
@@ -306,7 +306,7 @@ BEGIN
 END $$;
 
 -- Sets a queue back to what the code says; no cap, if it says nothing.
--- Called by: sql/queues/reset.sql, users.
+-- Called by: admin/queues/queues.py, users.
 CREATE FUNCTION rota.reset_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE

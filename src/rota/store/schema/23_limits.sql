@@ -247,7 +247,7 @@ BEGIN
 END $$;
 
 -- Makes a limit, or changes what is named. RO017: it makes no sense; RO016: there is none.
--- Called by: sql/limits/set.sql, users.
+-- Called by: admin/limits.py, users.
 -- Locks: rows.
 CREATE FUNCTION rota.set_limit(name text, changes jsonb, tenant text DEFAULT '', reason text DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -294,7 +294,7 @@ BEGIN
 END $$;
 
 -- Removes a limit; what waits for it goes on. Of a limit that the code declares, an operator's values go: 'reset'.
--- Called by: sql/limits/remove.sql, users.
+-- Called by: admin/limits.py, users.
 CREATE FUNCTION rota.remove_limit(name text, tenant text DEFAULT '', reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
@@ -482,7 +482,7 @@ LANGUAGE sql VOLATILE SET jit = off AS $$
 $$;
 
 -- Lets a sequence that is blocked by a failed run continue without it. Returns how many did.
--- Called by: sql/limits/unblock.sql, users.
+-- Called by: admin/limits.py, users.
 CREATE FUNCTION rota.unblock_limit(name text, value text DEFAULT NULL, tenant text DEFAULT '', reason text DEFAULT NULL,
     actor text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$

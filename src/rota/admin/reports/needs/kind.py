@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class NeedText:
     """A row as a sentence (`Need`). `state`, `subject` and `noun` are the kind's unless given."""
 
     name: str
@@ -44,13 +44,13 @@ class Kind:
     name: str
     subject: str
     state: str
-    read: Callable[[int], Plan[tuple[Sequence[Words], int]]]
+    read: Callable[[int], Plan[tuple[Sequence[NeedText], int]]]
 
     def find(self, limit: int) -> Plan[Found]:
         items, total = yield from self.read(limit)
         return Found([self._need(one) for one in items], total)
 
-    def _need(self, one: Words) -> Need:
+    def _need(self, one: NeedText) -> Need:
         subject = one.subject or self.subject
         return Need(
             kind=self.name,
@@ -68,11 +68,11 @@ class Kind:
 
 
 def every(
-    rows: Callable[[], Plan[list[Row]]], say: Callable[[Row], Words | None]
-) -> Callable[[int], Plan[tuple[Sequence[Words], int]]]:
+    rows: Callable[[], Plan[list[Row]]], say: Callable[[Row], NeedText | None]
+) -> Callable[[int], Plan[tuple[Sequence[NeedText], int]]]:
     """All rows are read; one without words does not count."""
 
-    def read(limit: int) -> Plan[tuple[Sequence[Words], int]]:
+    def read(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
         said = [words for row in (yield from rows()) if (words := say(row)) is not None]
         return said[:limit], len(said)
 
@@ -80,11 +80,11 @@ def every(
 
 
 def first(
-    rows: Callable[[int], Plan[list[Any]]], say: Callable[[Any], Words]
-) -> Callable[[int], Plan[tuple[Sequence[Words], int]]]:
+    rows: Callable[[int], Plan[list[Any]]], say: Callable[[Any], NeedText]
+) -> Callable[[int], Plan[tuple[Sequence[NeedText], int]]]:
     """The first rows are read; each holds the total."""
 
-    def read(limit: int) -> Plan[tuple[Sequence[Words], int]]:
+    def read(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
         found = yield from rows(limit)
         return [say(row) for row in found], found[0].total if found else 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from rota.admin.reports.needs.kind import Words, command
+from rota.admin.reports.needs.kind import NeedText, command
 from rota.model.words import number, plural
 from rota.store.reports.attention import (
     LateSchedule,
@@ -21,15 +21,15 @@ _WHY = {
 }
 
 
-def parked(row: ParkedSchedule) -> Words:
+def parked(row: ParkedSchedule) -> NeedText:
     return _words(row, "is parked: it cannot be processed", row.error, row.since)
 
 
-def stopped(row: StoppedSchedule) -> Words:
+def stopped(row: StoppedSchedule) -> NeedText:
     return _words(row, "has been paused by Rota", row.pause_reason, row.since, verb="resume")
 
 
-def late(row: LateSchedule) -> Words:
+def late(row: LateSchedule) -> NeedText:
     busy = f"{plural(row.workers, 'worker')} live, none has processed it"
     return _words(
         row,
@@ -39,7 +39,7 @@ def late(row: LateSchedule) -> Words:
     )
 
 
-def missed(row: MissedSchedule) -> Words:
+def missed(row: MissedSchedule) -> NeedText:
     times = "once" if row.times == 1 else f"{number(row.times)} times"
     span = ("--from", row.since.isoformat(), "--until", row.last_at.isoformat())
     figures = {"times": row.times, "last_at": row.last_at}
@@ -50,6 +50,6 @@ def missed(row: MissedSchedule) -> Words:
 def _words(
     row: Any, says: str, reason: str | None, since: datetime | None, *options: str,
     verb: str = "show", **figures: Any,
-) -> Words:  # fmt: skip
+) -> NeedText:  # fmt: skip
     told = command("schedules", verb, row.name, *options, tenant=row.tenant)
-    return Words(row.name, says, reason, since, told, figures, row.tenant)
+    return NeedText(row.name, says, reason, since, told, figures, row.tenant)

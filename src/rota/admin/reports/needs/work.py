@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from rota.admin.reports.needs.kind import Words, command
+from rota.admin.reports.needs.kind import NeedText, command
 from rota.model.attention import Minute, began, is_slow, is_unusual
 from rota.model.histogram import quantiles
 from rota.model.words import duration, number, plural
@@ -17,7 +17,7 @@ from rota.store.reports.attention import JobFailures, SlowRun, TroubledWorker, U
 _SHARES = (0.99, 0.5)
 
 
-def unserved(limit: int) -> Plan[tuple[Sequence[Words], int]]:
+def unserved(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
     """Work that no live worker will take."""
     rows = yield from attention.unserved_work()
     if rows and not rows[0].workers:
@@ -25,11 +25,11 @@ def unserved(limit: int) -> Plan[tuple[Sequence[Words], int]]:
     return [_unserved(row) for row in rows[:limit]], len(rows)
 
 
-def _nobody(rows: list[UnservedWork]) -> Words:
+def _nobody(rows: list[UnservedWork]) -> NeedText:
     """One thing, however many jobs wait for it."""
     waiting = sum(row.queued for row in rows)
     jobs = {row.job for row in rows}
-    return Words(
+    return NeedText(
         "",
         f"is live: {plural(waiting, 'run waits', 'runs wait')}",
         f"of {plural(len(jobs), 'job')}: {', '.join(sorted(jobs)[:5])}",
@@ -41,10 +41,10 @@ def _nobody(rows: list[UnservedWork]) -> Words:
     )
 
 
-def _unserved(row: UnservedWork) -> Words:
+def _unserved(row: UnservedWork) -> NeedText:
     """Either no worker knows the job, or those that do serve other queues."""
     why = f"none serves queue {row.queue} for this job" if row.is_known else "none knows this job"
-    return Words(
+    return NeedText(
         row.job,
         f"has no worker: {plural(row.queued, 'run waits', 'runs wait')} in queue {row.queue}",
         f"{plural(row.workers, 'worker')} live, {why}",
@@ -54,7 +54,7 @@ def _unserved(row: UnservedWork) -> Words:
     )
 
 
-def failing(limit: int) -> Plan[tuple[Sequence[Words], int]]:
+def failing(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
     """Jobs that fail more than is usual for them."""
     found = yield from attention.failing_jobs()
     rows = [it for it in found if is_unusual(it.bad, it.good, it.usual_bad, it.usual_good)]
@@ -69,10 +69,10 @@ def failing(limit: int) -> Plan[tuple[Sequence[Words], int]]:
     return said, len(rows)
 
 
-def _failing(row: JobFailures, error: str | None, since: datetime | None) -> Words:
+def _failing(row: JobFailures, error: str | None, since: datetime | None) -> NeedText:
     bad, attempts = row.bad, row.bad + row.good
     usually = f", usually {_usual(row.usual_bad)}" if row.usual_bad + row.usual_good else ""
-    return Words(
+    return NeedText(
         row.job,
         f"is failing: {number(bad)} of {number(attempts)} attempts in the last hour{usually}",
         _first_line(error),
@@ -96,7 +96,7 @@ def _first_line(error: str | None) -> str | None:
     return (lines[-1] if lines[0].startswith("Traceback") else lines[0])[:300]
 
 
-def slow(row: SlowRun) -> Words | None:
+def slow(row: SlowRun) -> NeedText | None:
     """A run that takes longer than is usual for its job."""
     longest = row.longest_ms / 1000
     p99, p50 = quantiles(row.histogram, row.attempts, _SHARES, longest)
@@ -104,7 +104,7 @@ def slow(row: SlowRun) -> Words | None:
         return None
     place = f" on {row.worker}" if row.worker else ""
     usual = f"usually {duration(p50)}, p99 {duration(p99)}"
-    return Words(
+    return NeedText(
         str(row.id),
         f"of {row.job} has been running for {duration(row.seconds)}",
         f"{usual} · attempt {row.attempt} of {row.max_attempts}{place}",
@@ -114,9 +114,9 @@ def slow(row: SlowRun) -> Words | None:
     )
 
 
-def troubled(row: TroubledWorker) -> Words:
+def troubled(row: TroubledWorker) -> NeedText:
     state, says, reason = _trouble(row)
-    return Words(
+    return NeedText(
         row.name,
         says,
         f"{reason} · {row.host}, process {row.pid}",

@@ -1,0 +1,257 @@
+"""Routes of declared nouns: a list, a single item, and one route for each operation.
+
+| operation | route |
+|---|---|
+| `list` | `GET /queues` |
+| `get` | `GET /queues/{name}` |
+| `set` | `PATCH /queues/{name}`, or `PUT` if it creates what does not exist |
+| `remove` | `DELETE /limits/{name}` |
+| others | `POST /queues/{name}/pause` |
+
+The body holds the arguments; `tenant` is a query parameter, `version` the header `If-Match`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, create_model
+
+from rota.admin.operations import Noun, Operation, commands_of, operations_of, plan_of
+from rota.api.changes import set_changed, telling
+from rota.api.etags import Version, set_etag, tagged
+from rota.api.pages import page_of
+from rota.api.routing import router
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.values import Cursor, Limit, Seconds, read_cursor
+from rota.api.schemas.views import Body, ChangeBody, examples, name_of, page, view_of
+from rota.api.state import RequestScope, Scoped
+from rota.model.fields import UNCHANGED, Argument, arguments_of
+
+_METHODS = {"set": "PATCH", "remove": "DELETE"}
+_PARAMETER = inspect.Parameter.KEYWORD_ONLY
+
+
+def routes_of(many: str, *place: type) -> APIRouter:
+    """The routes of a noun. `place` has the types of its list's cursor."""
+    commands = commands_of(many)
+    routes, noun = router(many), commands.noun
+    get, page_plan = plan_of(commands, "get"), plan_of(commands, "list")
+    _add(routes, f"/{many}", _list(noun, page_plan, place), page(view_of(noun.record)), {})
+    details = inspect.get_annotations(get, eval_str=True)["return"].__args__[-1]
+    _add(routes, _path(noun, get), _get(noun, get), view_of(details), problems(404) | _tag(noun))
+    for operation in operations_of(commands):
+        _add_operation(routes, noun, operation)
+    return routes
+
+
+def _add(
+    routes: APIRouter, path: str, endpoint: Any, model: Any, responses: Any, method: str = "GET"
+) -> None:
+    routes.add_api_route(
+        path,
+        endpoint,
+        methods=[method],
+        response_model=model,
+        operation_id=endpoint.__name__,
+        responses=responses,
+    )
+
+
+def _path(noun: Noun, plan: Any) -> str:
+    return f"/{noun.many}/{{{arguments_of(plan)[0].name}}}"
+
+
+def _tag(noun: Noun) -> dict[int | str, dict[str, object]]:
+    return tagged() if hasattr(noun.record, "version") else {}
+
+
+def _list(noun: Noun, plan: Any, place: tuple[type, ...]) -> Any:
+    filters = arguments_of(plan)
+
+    async def endpoint(scope: RequestScope, limit: int, cursor: str | None, **given: Any) -> Any:
+        kind = f"{noun.many} {given['order']}"
+        at = read_cursor(kind, cursor, *place)
+        commands = getattr(scope, noun.many)
+        return page_of(kind, await commands.page(cursor=at, limit=limit, **given))
+
+    parameters = [_query(one) for one in filters]
+    extra = [("limit", Limit, 50), ("cursor", Cursor, None)]
+    parameters += [
+        inspect.Parameter(name, _PARAMETER, annotation=kind, default=default)
+        for name, kind, default in extra
+    ]
+    return _named(endpoint, f"list_{noun.many}", _summary(plan), parameters)
+
+
+def _get(noun: Noun, plan: Any) -> Any:
+    async def endpoint(scope: RequestScope, response: Response, **given: Any) -> Any:
+        found = await getattr(scope, noun.many).get(**given)
+        _set_etag(noun, response, noun.record_of(found))
+        return found
+
+    target, *rest = arguments_of(plan)
+    parameters = [_target(target), *map(_query, rest)]
+    return _named(endpoint, f"get_{noun.one}", _summary(plan), [*parameters, _RESPONSE])
+
+
+def _set_etag(noun: Noun, response: Response, record: Any) -> None:
+    if hasattr(noun.record, "version"):
+        set_etag(response, record.version)
+
+
+def _add_operation(routes: APIRouter, noun: Noun, operation: Operation) -> None:
+    method = "PUT" if operation.creates else _METHODS.get(operation.verb, "POST")
+    path = _path(noun, operation.plan) + (f"/{operation.verb}" if method == "POST" else "")
+    statuses = [] if operation.creates else [404]
+    statuses += [412] if operation.takes("version") else [409]
+    responses = problems(*statuses, *(() if method == "DELETE" else WITH_BODY))
+    if operation.is_switch:
+        responses |= telling()
+    if operation.takes("version"):
+        responses |= _tag(noun)
+    model = view_of(noun.record) if _answers_record(noun, operation) else _result(noun, operation)
+    endpoint = _act(noun, operation, has_body=method != "DELETE")
+    _add(routes, path, endpoint, model, responses, method)
+
+
+def _answers_record(noun: Noun, operation: Operation) -> bool:
+    return operation.is_switch or operation.result is noun.record
+
+
+def _result(noun: Noun, operation: Operation) -> type[BaseModel]:
+    """The answer of an operation whose result is a plain value."""
+    name = f"{operation.verb.capitalize()}{name_of(noun.record)}Result"
+    about = (inspect.getdoc(operation.plan) or "").rpartition("Returns ")[2].rstrip(".")
+    field = (operation.result, Field(description=f"{about[:1].upper()}{about[1:]}."))
+    return create_model(name, __doc__="What was done.", **{operation.result_name: field})  # type: ignore[call-overload,no-any-return]
+
+
+def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
+    target = operation.target.name
+
+    async def endpoint(
+        scope: RequestScope, response: Response, body: BaseModel | None = None, **given: Any
+    ) -> Any:
+        commands = getattr(scope, noun.many)
+        sent = body.model_dump(exclude_unset=True) if body else {}
+        found = await getattr(commands, operation.verb)(**given, **sent)
+        if operation.is_switch:
+            set_changed(response, found)
+            where = {name: it for name, it in given.items() if name in (target, "tenant")}
+            found = noun.record_of(await commands.get(**where))
+        if not _answers_record(noun, operation):
+            return {operation.result_name: found}
+        _set_etag(noun, response, found)
+        return found
+
+    parameters = [_target(operation.target), _RESPONSE]
+    inputs = []
+    for one in operation.arguments[1:]:
+        if one.name == "version":
+            parameters.append(_parameter(one.name, Version))
+        elif one.name == "tenant" or not has_body:
+            parameters.append(_query(one))
+        else:
+            inputs.append(one)
+    if inputs:
+        parameters.append(_body(noun, operation, inputs))
+    return _named(endpoint, f"{operation.verb}_{noun.one}", operation.summary, parameters)
+
+
+def _body(noun: Noun, operation: Operation, inputs: list[Argument]) -> inspect.Parameter:
+    is_change = any(one.default is UNCHANGED for one in inputs)
+    name = f"{operation.verb.capitalize()}{name_of(noun.record)}"
+    shown = {one.name: one.field.example for one in inputs if one.field.example is not None}
+    base = ChangeBody if is_change else Body
+    config = {"model_config": examples(shown)} if shown else {}
+    parent = type(base.__name__, (base,), {"__module__": __name__, **config})
+    fields: dict[str, Any] = {one.name: _field(one) for one in inputs}
+    model: Any = create_model(name, __base__=parent, __doc__="Arguments.", **fields)
+    if is_change:
+        return _parameter("body", model)
+    return inspect.Parameter("body", _PARAMETER, annotation=model | None, default=None)
+
+
+def _field(one: Argument) -> tuple[Any, Any]:
+    default = None if one.default is UNCHANGED else one.default
+    return Annotated[_type(one), Field(description=_description(one))], default
+
+
+def _description(one: Argument) -> str:
+    means = f" null: {one.field.none_means}." if one.is_optional and one.field.none_means else ""
+    choices = "".join(f" `{word}`: {it}." for word, it in (one.field.choices or {}).items())
+    return one.field.help + choices + means
+
+
+def _type(one: Argument) -> Any:
+    field, kind = one.field, one.type
+    bounds: dict[str, Any] = {"ge": _whole(field.least), "le": _whole(field.most)}
+    match one.kind:
+        case "whole":
+            kind = Annotated[int, Field(**bounds)]
+        case "number":
+            kind = Annotated[float, Field(**bounds)]
+        case "duration":
+            kind = Annotated[Seconds, Field(**bounds)]
+        case "moment":
+            schema = {"type": "string", "examples": ["2h", "2026-03-08T09:00:00Z"]}
+            kind = Annotated[Any, BeforeValidator(_reader(one)), WithJsonSchema(schema)]
+        case "words":
+            kind = Annotated[list[_text(one)], Field(min_length=1, max_length=1000)]  # type: ignore[misc]
+        case "text":
+            kind = _text(one)
+    return kind | None if one.is_optional else kind
+
+
+def _whole(bound: float | None) -> float | None:
+    return int(bound) if bound is not None and float(bound).is_integer() else bound
+
+
+def _text(one: Argument) -> Any:
+    return Annotated[str, Field(max_length=one.field.longest)]
+
+
+def _reader(one: Argument) -> Any:
+    """Errors of the field as pydantic expects them, which names the place itself."""
+
+    def read(value: Any) -> Any:
+        try:
+            return one.read(value)
+        except Exception as error:
+            raise ValueError(str(error).removeprefix(f"{one.name} ")) from None
+
+    return read
+
+
+def _parameter(name: str, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, _PARAMETER, annotation=annotation)
+
+
+_RESPONSE = _parameter("response", Response)
+
+
+def _target(one: Argument) -> inspect.Parameter:
+    about = Path(min_length=1, max_length=one.field.longest, description=one.field.help)
+    return _parameter(one.name, Annotated[str, about])
+
+
+def _query(one: Argument) -> inspect.Parameter:
+    default = None if one.default is UNCHANGED else one.default
+    about = Query(description=_description(one))
+    annotated: Any = Annotated[_type(one), about]
+    return inspect.Parameter(one.name, _PARAMETER, annotation=annotated, default=default)
+
+
+def _summary(plan: Any) -> str:
+    return (inspect.getdoc(plan) or "").partition("\n\n")[0]
+
+
+def _named(endpoint: Any, name: str, text: str, parameters: list[inspect.Parameter]) -> Any:
+    """The endpoint with the signature from which FastAPI reads its parameters."""
+    scope = inspect.Parameter("scope", _PARAMETER, annotation=Scoped)
+    endpoint.__signature__ = inspect.Signature([scope, *parameters])
+    endpoint.__name__, endpoint.__doc__ = name, text
+    return endpoint

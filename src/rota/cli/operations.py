@@ -1,0 +1,212 @@
+"""Commands of declared nouns: the actions of a noun, and the flags of its list.
+
+`rota queues pause NAME… --until --reason --json` is read from the operation `queues.pause`. With
+`--json` every action prints a list of `{target, is_changed, result | error}`. It goes on after a
+target that fails, and exits with 1 then.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.admin.operations import Noun, Operation, commands_of, operations_of, plan_of
+from rota.cli.session import actor, administer
+from rota.cli.tenants.whose import named, refuse_slash, whole_name
+from rota.cli.terminal import times, values
+from rota.cli.terminal.failure import Failure
+from rota.cli.terminal.flags import Absolute, Json
+from rota.cli.terminal.output import print_json, say
+from rota.errors import InputError, RotaError
+from rota.model.fields import Argument, arguments_of
+from rota.model.tenant import split_name
+
+if TYPE_CHECKING:
+    from rota.app import App
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def add_actions(commands: typer.Typer, many: str, complete: Any) -> None:
+    """Add a command for each operation of a noun. `complete` lists the names of its targets."""
+    found = commands_of(many)
+    for operation in operations_of(found):
+        commands.command(operation.verb)(_action(found.noun, operation, complete))
+
+
+def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
+    def run(ctx: typer.Context, targets: list[str], json: bool, **texts: Any) -> int:
+        tenant = texts.pop("tenant", None)
+        given = dict(read_flags(operation.arguments, texts))
+        if not given and _has_settings(operation):
+            raise Failure(values.NOTHING, code=2)
+        with administer(ctx) as app:
+            done = [_one(ctx, app, noun, operation, name, tenant, given) for name in targets]
+        if json:
+            print_json([one for one, _ in done])
+        return max(code for _, code in done)
+
+    about = f"{noun.one.capitalize()} name"
+    about += ", or TENANT/NAME." if operation.takes("tenant") else "."
+    target = typer.Argument(metavar="NAME", help=about, autocompletion=complete)
+    parameters = [
+        inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context),
+        inspect.Parameter("targets", _KEYWORD, annotation=Annotated[list[str], target]),
+        *flags_of(operation.arguments[1:]),
+        inspect.Parameter("json", _KEYWORD, annotation=Json, default=False),
+    ]
+    return shaped(run, f"{operation.verb}_{noun.one}", operation.summary, parameters)
+
+
+def _has_settings(operation: Operation) -> bool:
+    return any(one.default is ... for one in operation.arguments)
+
+
+def _one(
+    ctx: typer.Context,
+    app: App,
+    noun: Noun,
+    operation: Operation,
+    target: str,
+    tenant: str | None,
+    given: dict[str, Any],
+) -> tuple[dict[str, Any], int]:
+    """The JSON of one target, and its exit code. A database that is away ends the command."""
+    from rota.cli.main import fail
+    from rota.errors import DatabaseError, SchemaError
+
+    try:
+        where = _where(app, noun, operation, target, tenant)
+        is_changed, result = perform(app, noun, operation, where, given)
+    except (DatabaseError, SchemaError):
+        raise
+    except RotaError as error:
+        flags = {flag for one in ctx.command.params for flag in one.opts}
+        failed = {"target": target, "is_changed": False, "error": str(error)}
+        return failed, fail(error, flags)
+    if not ctx.params["json"]:
+        name = whole_name(where.get("tenant", ""), next(iter(where.values())))
+        say(f'{noun.one} "{name}" {operation.says(result, is_changed, times.absolute)}')
+    return {"target": target, "is_changed": is_changed, "result": result}, 0
+
+
+def _where(
+    app: App, noun: Noun, operation: Operation, target: str, tenant: str | None
+) -> dict[str, str]:
+    """The target and its tenant: by `--tenant`, or as lists print it, `TENANT/NAME`."""
+    key = operation.target.name
+    if not operation.takes("tenant"):
+        return {key: target}
+    if tenant is not None:
+        if (
+            operation.creates
+            and split_name(target)[0] is not None
+            and not exists(app, noun, target)
+        ):
+            refuse_slash(target, "NAME", "pass it without --tenant, or a name without a slash")
+        return {key: target, "tenant": tenant}
+    owner, rest = named(app, target, lambda app, name, of: exists(app, noun, name, of))
+    return {key: rest, "tenant": owner or ""}
+
+
+def exists(app: App, noun: Noun, name: str, tenant: str = "") -> bool:
+    commands = getattr(app, noun.many).sync
+    try:
+        commands.get(name, tenant)
+    except RotaError as error:
+        if type(error).__name__.endswith("NotFound"):
+            return False
+        raise
+    return True
+
+
+def perform(
+    app: App, noun: Noun, operation: Operation, where: dict[str, str], given: dict[str, Any]
+) -> tuple[bool, Any]:
+    """Whether it changed anything, and its result, or its target as it is now."""
+    commands = getattr(app, noun.many).by(actor()).sync
+    result = getattr(commands, operation.verb)(**where, **given)
+    if operation.is_switch:
+        return result, noun.record_of(commands.get(**where))
+    return True, result
+
+
+def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
+    """A flag for each argument; all are texts that `read_flags` reads."""
+    for one in arguments:
+        metavar = one.field.metavar or _METAVARS[one.kind]
+        about = _help(one)
+        if one.kind == "flag":
+            flags = f"{one.flag}/--no-{one.flag[2:]}"
+            annotation: Any = Annotated[bool | None, typer.Option(flags, help=about)]
+        else:
+            annotation = Annotated[str | None, typer.Option(one.flag, metavar=metavar, help=about)]
+        yield inspect.Parameter(one.name, _KEYWORD, annotation=annotation, default=None)
+
+
+_METAVARS = {
+    "flag": "", "whole": "N", "number": "N", "duration": "90s", "moment": "2h|TIME",
+    "choice": "WORD", "words": "A,B", "text": "TEXT",
+}  # fmt: skip
+
+
+def _help(one: Argument) -> str:
+    choices = f" Choices: {', '.join(one.words)}." if one.words else ""
+    means = one.field.none_means
+    none = f" {one.field.none}: {means}." if one.is_optional and means else ""
+    return one.field.help + choices + (none if one.default is ... else "")
+
+
+def read_flags(arguments: Any, texts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The values of the flags that were passed."""
+    known = {one.name: one for one in arguments}
+    for name, text in texts.items():
+        if text is None:
+            continue
+        try:
+            yield name, text if isinstance(text, bool) else known[name].parse(text, times.local)
+        except InputError as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            message = str(error).removeprefix(f"{name} ")
+            values.refuse(known[name].flag, f"{message}{hint}")
+
+
+def list_command(
+    many: str, show: Callable[[typer.Context, App, list[Any], dict[str, Any]], None]
+) -> Any:
+    """The command `list` of a noun, with a flag for each filter and its order. `show` prints what
+    was found, unless `--json` is given."""
+    commands = commands_of(many)
+    plan = plan_of(commands, "list")
+    arguments = arguments_of(plan)
+
+    def run(ctx: typer.Context, json: bool, absolute: bool, **texts: Any) -> None:
+        given = dict(read_flags(arguments, texts))
+        with administer(ctx) as app:
+            found = getattr(app, many).sync.list(**given)
+            if json:
+                print_json(found)
+            else:
+                show(ctx, app, found, given)
+
+    parameters = [
+        inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context),
+        *flags_of(arguments),
+        inspect.Parameter("absolute", _KEYWORD, annotation=Absolute, default=False),
+        inspect.Parameter("json", _KEYWORD, annotation=Json, default=False),
+    ]
+    summary = " ".join((inspect.getdoc(plan) or "").partition("\n\n")[0].split())
+    return shaped(run, f"list_{many}", summary.replace("`order`", "--order"), parameters)
+
+
+def shaped(
+    function: Callable[..., Any], name: str, about: str, parameters: list[inspect.Parameter]
+) -> Any:
+    """The function with the signature from which typer reads its flags."""
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    function.__name__, function.__doc__ = name, about
+    return function

@@ -1,0 +1,254 @@
+"""The confirmation page of declared operations: one form for all of them.
+
+`GET /queues/{name}/pause` asks, and says what it means for this queue; `POST` acts, and goes back
+to the page of the target. What creates something has `GET /limits/new` too.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.admin.operations import Noun, Operation, commands_of, operations_of
+from rota.errors import InputError, TimingError, WrongState
+from rota.model.fields import Argument
+from rota.model.words import plain
+from rota.web import words
+from rota.web.context import Page
+from rota.web.forms import Form, read_form
+from rota.web.page_scope import PageScope, zone_of
+from rota.web.refusals import refusal
+
+_REASON = "Enter a reason. It is kept in the audit."
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A field of the form, with what was typed and what is wrong with it."""
+
+    name: str
+    label: str
+    value: str = ""
+    small: str = ""
+    hint: str = ""
+    choices: Mapping[str, str] | None = None
+    is_required: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperationPage(Page):
+    template: ClassVar[str] = "operation.html"
+
+    noun: Noun
+    operation: Operation
+    name: str
+    action: str
+    back: str
+    about: str
+    before: str
+    inputs: list[Input]
+    command: str
+    error: str | None = None
+    is_dangerous: bool = False
+
+    @property
+    def title(self) -> str:
+        if not self.name:
+            return f"New {self.noun.one}"
+        verb = self.operation.title or f"{self.operation.verb.capitalize()} {self.noun.one}"
+        return f"{verb} {self.name}"
+
+    @property
+    def button(self) -> str:
+        verb = "create" if not self.name else self.operation.verb
+        return f"{verb.capitalize()} {self.noun.one} {self.name}".strip()
+
+
+def path_of(noun: str, name: str, tenant: str = "") -> str:
+    query = "?" + urlencode({"tenant": tenant}) if tenant else ""
+    return f"/{noun}/{quote(name, safe='')}{query}"
+
+
+def routes_of(many: str) -> Iterator[Route]:
+    """The routes of all operations of a noun."""
+    commands = commands_of(many)
+    for operation in operations_of(commands):
+        form = _OperationForm(commands.noun, operation)
+        if operation.creates:
+            yield Route(f"/{many}/new", form.ask)
+            yield Route(f"/{many}/new", form.act, methods=["POST"])
+        yield Route(f"/{many}/{{name}}/{operation.verb}", form.ask)
+        yield Route(f"/{many}/{{name}}/{operation.verb}", form.act, methods=["POST"])
+
+
+class _OperationForm:
+    def __init__(self, noun: Noun, operation: Operation) -> None:
+        self._noun, self._operation = noun, operation
+        self._action = f"{noun.many}.{operation.verb}"
+        self._inputs = operation.inputs
+
+    async def ask(self, request: Request) -> Response:
+        scope = PageScope(request)
+        record = await self._record(scope)
+        texts = {one.name: _text(one, _value(one, record)) for one in self._inputs}
+        return await scope.show(self._page(scope, record, texts), section=self._noun.many)
+
+    async def act(self, request: Request) -> Response:
+        scope = PageScope(request)
+        scope.check(self._action)
+        form = await read_form(request)
+        is_new = "name" not in request.path_params
+        where = self._where(scope, form)
+        problems: dict[str, str] = {}
+        given = self._read(form, request, problems)
+        if not form.text("reason"):
+            problems["reason"] = _REASON
+        if is_new and not problems and await self._exists(scope, where):
+            problems["name"] = f"{self._noun.one.capitalize()} {where['name']} already exists."
+        if not problems:
+            try:
+                return await self._perform(scope, where, given, form)
+            except (InputError, TimingError, WrongState) as error:
+                problems[error.field or ""] = refusal(error)
+        record = None if is_new else await self._record(scope)
+        texts = {name: form.text(name) or "" for name in form}
+        page = self._page(scope, record, texts, problems)
+        return await scope.show(page, status=422, section=self._noun.many)
+
+    async def _perform(
+        self, scope: PageScope, where: dict[str, str], given: dict[str, Any], form: Form
+    ) -> Response:
+        commands = getattr(scope, self._noun.many)
+        if self._operation.completes is not None:
+            given = self._operation.completes(given)
+        reason = form.text("reason")
+        result = await getattr(commands, self._operation.verb)(**where, **given, reason=reason)
+        is_changed = not self._operation.is_switch or result
+        if self._operation.is_switch:
+            result = self._noun.record_of(await commands.get(**where))
+        zone = zone_of(scope.request)
+        said = self._operation.says(result, is_changed, lambda at: words.absolute(at, zone))
+        is_gone = self._operation.verb == "remove" and result == "removed"
+        path = f"/{self._noun.many}" if is_gone else path_of(self._noun.many, **where)
+        return scope.go(path, f"{self._noun.one.capitalize()} {where['name']} {said}")
+
+    def _where(self, scope: PageScope, form: Form | None = None) -> dict[str, str]:
+        is_new = "name" not in scope.request.path_params
+        source: Any = form if is_new and form is not None else scope.request.query_params
+        name = (form.text("name") or "") if is_new and form is not None else ""
+        found = {"name": name if is_new else scope.name()}
+        if self._operation.takes("tenant"):
+            found["tenant"] = source.get("tenant", "").strip()
+        return found
+
+    async def _record(self, scope: PageScope) -> Any:
+        """The target; None for what is to be created."""
+        if "name" not in scope.request.path_params:
+            return None
+        details = await getattr(scope, self._noun.many).get(**self._where(scope))
+        return self._noun.record_of(details)
+
+    async def _exists(self, scope: PageScope, where: dict[str, str]) -> bool:
+        found = await getattr(scope, self._noun.many).list(tenant=where.get("tenant", ""))
+        return any(one.name == where["name"] for one in found)
+
+    def _read(self, form: Form, request: Request, problems: dict[str, str]) -> dict[str, Any]:
+        """What was typed; what cannot be read is noted beside its field."""
+        zone = zone_of(request)
+        given: dict[str, Any] = {}
+        for one in self._inputs:
+            text = form.text(one.name)
+            try:
+                if text is not None:
+                    given[one.name] = one.parse(text, lambda at: at.replace(tzinfo=zone))
+                elif one.is_optional:
+                    given[one.name] = None
+            except InputError as error:
+                problems[one.name] = refusal(error)
+        return given
+
+    def _page(
+        self,
+        scope: PageScope,
+        record: Any,
+        texts: Mapping[str, str],
+        problems: Mapping[str, str] | None = None,
+    ) -> OperationPage:
+        wrong, operation = dict(problems or {}), self._operation
+        path, query = scope.request.url.path.removeprefix(scope.root), scope.request.url.query
+        name = "" if record is None else record.name
+        inputs = [
+            *(_target_inputs(operation, texts, wrong) if record is None else ()),
+            *(_input(one, texts.get(one.name, ""), wrong.get(one.name)) for one in self._inputs),
+            Input(
+                "reason", "Reason", texts.get("reason", ""), "kept in the audit",
+                is_required=True, error=wrong.get("reason"),
+            ),
+        ]  # fmt: skip
+        return OperationPage(
+            self._noun,
+            operation,
+            name,
+            action=f"{path}?{query}" if query else path,
+            back=path_of(self._noun.many, **self._where(scope)) if name else f"/{self._noun.many}",
+            about=operation.summary,
+            before=operation.asks(record) if operation.asks and record is not None else "",
+            inputs=inputs,
+            command=command_of(self._noun, operation, record),
+            error=wrong.get(""),
+            is_dangerous=operation.is_dangerous,
+        )
+
+
+def _target_inputs(
+    operation: Operation, texts: Mapping[str, str], wrong: Mapping[str, str]
+) -> Iterator[Input]:
+    name = texts.get("name", "")
+    yield Input("name", "Name", name, is_required=True, error=wrong.get("name"))
+    if operation.takes("tenant"):
+        yield Input("tenant", "Tenant", texts.get("tenant", ""), "empty: all tenants together")
+
+
+def command_of(noun: Noun, operation: Operation, record: Any) -> str:
+    """The same on the command line, without the values of the form."""
+    name = "NAME"
+    if record is not None:
+        tenant = getattr(record, "tenant", "") if operation.takes("tenant") else ""
+        name = shlex.quote(f"{tenant}/{record.name}" if tenant else record.name)
+    return f"rota {noun.many} {operation.verb} {name}"
+
+
+def _input(one: Argument, text: str, error: str | None) -> Input:
+    small = f"empty: {one.field.none_means}" if one.is_optional and one.field.none_means else ""
+    hint = one.field.help if one.kind != "choice" else ""
+    if one.kind == "moment":
+        hint = "30min, 2h, 3d, or 2026-11-02 08:00 in your time zone"
+    choices = one.field.choices if one.kind == "choice" else None
+    is_required = one.is_required
+    return Input(one.name, one.label, text, small, hint, choices, is_required, error)
+
+
+def _value(one: Argument, record: Any) -> Any:
+    """What the field holds now; the example of its first choice for something new."""
+    if record is not None and one.default is ...:
+        return getattr(record, one.name)
+    return one.words[0] if one.kind == "choice" and not one.is_optional else None
+
+
+def _text(one: Argument, value: Any) -> str:
+    if value is None:
+        return ""
+    if one.kind == "words":
+        return ", ".join(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return plain(value) if isinstance(value, float) else str(value)

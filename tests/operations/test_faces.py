@@ -1,0 +1,142 @@
+"""Every declared operation, on every interface: success, bad input, and a target that is not there.
+
+The table is the registry: an operation that is added is called here by itself. What an operation
+does is tested where it lives, in tests/admin and tests/conformance.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import httpx
+import pytest
+
+import rota
+from rota.admin.operations import NOUNS, Noun, Operation, commands_of, operations_of
+from rota.errors import InputError
+from rota.model.fields import Argument, arguments_of
+from tests.cli.conftest import Cli
+from tests.web.conftest import Browser
+
+V1 = "/api/v1"
+# How to make a target of each noun.
+TARGETS: dict[str, Any] = {
+    "queues": lambda app: app.queues.sync.pause("mail"),
+    "limits": lambda app: app.limits.sync.set("mail", kind="sequence", next_after="success"),
+}
+# Operations whose target must be in a state of its own; the error that they raise in another one.
+NEED_A_STATE = {"limits.unblock": 409}
+EACH = [
+    pytest.param(commands_of(many).noun, one, id=f"{many}.{one.verb}")
+    for many in NOUNS
+    for one in operations_of(commands_of(many))
+]
+each_operation = pytest.mark.parametrize(("noun", "operation"), EACH)
+
+
+def settings(operation: Operation) -> dict[str, Any]:
+    """One setting of each operation that needs one, with its example."""
+    found = [one for one in operation.inputs if one.default is ...]
+    return {found[0].name: _example(found[0])} if found else {}
+
+
+def _example(one: Argument) -> Any:
+    return one.words[-1] if one.words else one.field.example
+
+
+def wrong(operation: Operation) -> Argument | None:
+    """An argument for which there is a value that no interface takes."""
+    bounded = ("whole", "duration", "moment", "choice")
+    return next((one for one in operation.inputs if one.kind in bounded), None)
+
+
+def expected(noun: Noun, operation: Operation) -> int:
+    return NEED_A_STATE.get(f"{noun.many}.{operation.verb}", 200)
+
+
+def request(noun: Noun, operation: Operation, name: str) -> tuple[str, str]:
+    verb = operation.verb
+    method = "PUT" if operation.creates else {"set": "PATCH", "remove": "DELETE"}.get(verb, "POST")
+    return method, f"{V1}/{noun.many}/{name}" + (f"/{verb}" if method == "POST" else "")
+
+
+@pytest.fixture
+def target(shop: rota.App, noun: Noun) -> str:
+    TARGETS[noun.many](shop)
+    return "mail"
+
+
+@each_operation
+def test_it_is_declared_whole(noun: Noun, operation: Operation) -> None:
+    assert operation.summary.endswith(".")
+    assert operation.may in ("view", "operate", "administer")
+    assert operation.target.kind == "text"
+    assert operation.takes("reason"), "the audit records a reason"
+    for one in operation.arguments:
+        assert one.field.help.endswith("."), one.name
+
+
+def test_each_noun_has_a_list_and_a_get() -> None:
+    for many in NOUNS:
+        commands: Any = commands_of(many)
+        assert set(arguments_of(inspect.unwrap(commands.list.plan)))
+        assert arguments_of(inspect.unwrap(commands.get.plan))[0].kind == "text"
+
+
+@each_operation
+def test_python(shop: rota.App, target: str, noun: Noun, operation: Operation) -> None:
+    run = getattr(getattr(shop, noun.many).sync, operation.verb)
+    if (one := wrong(operation)) is not None:
+        with pytest.raises(InputError) as caught:
+            run(target, **{one.name: "wrong"})
+        assert caught.value.field == one.name
+    with pytest.raises((TypeError, InputError), match="no_such_argument"):
+        run(target, no_such_argument=1)
+
+
+@each_operation
+async def test_rest(api: httpx.AsyncClient, target: str, noun: Noun, operation: Operation) -> None:
+    method, path = request(noun, operation, target)
+    body = settings(operation) | {"reason": "because"}
+    sent = {"params": {"reason": "because"}} if method == "DELETE" else {"json": body}
+    answer = await api.request(method, path, **sent)
+    assert answer.status_code == expected(noun, operation), answer.text
+    if (one := wrong(operation)) is not None:
+        refused = await api.request(method, path, json=body | {one.name: "wrong"})
+        assert (refused.status_code, refused.json()["field"]) == (422, one.name)
+    if not operation.creates and operation.verb != "pause" and operation.verb != "set":
+        _, nowhere = request(noun, operation, "nobody")
+        assert (await api.request(method, nowhere, **sent)).status_code == 404
+
+
+@each_operation
+def test_command_line(cli: Cli, target: str, noun: Noun, operation: Operation) -> None:
+    flags: list[str] = []
+    known = {one.name: one for one in operation.inputs}
+    for name, value in settings(operation).items():
+        flags += [known[name].flag, str(value)]
+    done = cli(noun.many, operation.verb, target, *flags, "--reason", "because", "--json")
+    assert done.code == (0 if expected(noun, operation) == 200 else 1), done.err
+    (told,) = done.json
+    assert told["target"] == target
+    assert ("error" in told) == (done.code == 1)
+    if (one := wrong(operation)) is not None:
+        refused = cli(noun.many, operation.verb, target, one.flag, "wrong")
+        assert refused.code == 2
+        assert one.flag in refused.err
+
+
+@each_operation
+async def test_page(web: Browser, target: str, noun: Noun, operation: Operation) -> None:
+    path = f"/{noun.many}/{target}/{operation.verb}"
+    await web.get(path)
+    assert f"rota {noun.many} {operation.verb} {target}" in web.text
+    typed = {name: str(value) for name, value in settings(operation).items()}
+    await web.post(path, 422, **typed)
+    assert "Enter a reason" in web.text
+    if (one := wrong(operation)) is not None and one.kind != "choice":
+        await web.post(path, 422, **typed | {one.name: "wrong"}, reason="because")
+        assert f'id="e-{one.name}"' in web.page
+    is_fine = expected(noun, operation) == 200
+    await web.post(path, 200 if is_fine else 422, **typed, reason="because")
