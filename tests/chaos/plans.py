@@ -56,7 +56,6 @@ KINDS: dict[str, list[Callable[[], Fault]]] = {
 }
 
 
-
 def order(kinds: Sequence[str], chance: Random) -> Iterator[Callable[[], Fault]]:
     """Without an end: first one fault of every kind, then those of each kind that are left, then
     what chance chooses. So a run that is long enough has met every fault, and a short one every
