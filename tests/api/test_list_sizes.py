@@ -36,8 +36,8 @@ FLOODS = {
     f" message) SELECT rota.now() + interval '1 second', 1, 1, 1, n, 'info', 'send', {TEXT} FROM n",
     "/logs": "INSERT INTO rota.logs (at, run_id, worker, attempt, seq, level, job, message)"
     f" SELECT rota.now() - interval '1 second', 1, 1, 1, n, 'info', 'send', {TEXT} FROM n",
-    "/bulk": "INSERT INTO rota.bulk_actions (verb, filter, payload, actor, reason, created_at)"
-    f" SELECT 'retry', {JSON}, {JSON}, 'me', {TEXT}, rota.now() FROM n",
+    "/bulk": "INSERT INTO rota.bulk_actions (verb, filter, payload, actor, reason, created_at,"
+    f" changed_at) SELECT 'retry', {JSON}, {JSON}, 'me', {TEXT}, rota.now(), rota.now() FROM n",
     "/errors": "INSERT INTO rota.error_groups (id, error_type, error, is_system, last_run_id,"
     " first_seen_at, last_seen_at, failures, runs)"
     f" SELECT 'e' || n, 'Broken', {TEXT}, false, 1, rota.now(), rota.now(), 1, 1 FROM n",
@@ -138,7 +138,7 @@ async def test_its_answer_is_small(
     app = make_app(**{"server.token": TOKEN})
 
     @app.job
-    async def send() -> None: ...
+    async def send(x: str = "") -> None: ...
 
     run = await app.runs.enqueue("send", {})
     await app.schedules.create("nightly", job="send", cron="0 3 * * *")

@@ -24,20 +24,22 @@ KINDS = ("triggered", "backfilled")
 def page_edits(
     name: str, tenant: str, *, cursor: Sequence[Any] | None, limit: int
 ) -> Plan[Page[ScheduleEdit]]:
-    params = {"name": name, "tenant": tenant, "actions": _EDITS, "id": None}
-    params["value_bytes"] = LISTED_BYTES
+    params = _of(name, tenant) | {"id": None, "value_bytes": LISTED_BYTES}
     return read_page("schedules/edits", params, _edit, order="newest", cursor=cursor, limit=limit)
 
 
 def find_edit(name: str, tenant: str, entry_id: int) -> Plan[ScheduleEdit]:
-    params = {"name": name, "tenant": tenant, "actions": _EDITS, "id": entry_id}
-    params["value_bytes"] = None
+    params = _of(name, tenant) | {"id": entry_id, "value_bytes": None}
     found = yield from read_page(
         "schedules/edits", params, _edit, order="newest", cursor=None, limit=1
     )
     if not found.items:
         raise AuditEntryNotFound(f'the audit has no edit {entry_id} of schedule "{name}"')
     return found.items[0]
+
+
+def _of(name: str, tenant: str) -> dict[str, Any]:
+    return {"name": name, "tenant": tenant, "actions": _EDITS}
 
 
 def page_manual(
