@@ -157,7 +157,7 @@ STORY = [
     step("list_attempts", "ok", "GET /runs/{run}/attempts"),
     step("list_attempts", "missing", "GET /runs/999/attempts"),
     step("list_attempts", "bad", "GET /runs/{run}/attempts?limit=0"),
-    step("get_attempt", "ok", "GET /runs/{run}/attempts/1"),
+    step("get_attempt", "ok", "GET /runs/{dead}/attempts/1"),
     step("get_attempt", "missing", "GET /runs/{run}/attempts/999"),
     step("get_attempt", "bad", "GET /runs/{run}/attempts/0"),
     step("list_run_logs", "ok", "GET /runs/{run}/logs?attempt=1"),
