@@ -193,7 +193,7 @@ FROM rota.log_partitions() p WHERE p.to_at < rota.now() LIMIT 1
 """
 
 
-def test_what_it_writes_into_tables_of_rota_drops_nothing(granted_url: str) -> None:
+def test_what_it_writes_into_tables_of_rota_drops_nothing(owned_url: str, granted_url: str) -> None:
     things = (
         "SELECT array_agg(c.relname || ' ' || c.oid::text ORDER BY 1) FROM pg_class c"
         " WHERE c.relnamespace = 'rota'::regnamespace AND c.relkind IN ('r', 'p', 'i')"
@@ -215,9 +215,10 @@ def test_what_it_writes_into_tables_of_rota_drops_nothing(granted_url: str) -> N
         assert engine.one("SELECT inhparent IS NOT NULL FROM pg_inherits WHERE inhrelid ="
                           " ('rota.' || %s)::regclass", current)  # fmt: skip
         for name in ("open_runs_claim", "audit", f"{today}_words_x"):
-            conn.execute(_SPAN.format(name=f"'{name}'").encode())
+            with psycopg.connect(owned_url, autocommit=True) as owner:
+                owner.execute("DELETE FROM rota.log_spans")
+                owner.execute(_SPAN.format(name=f"'{name}'").encode())
             engine.rows("SELECT rota.index_log_words(%s)", name)
-            conn.execute("DELETE FROM rota.log_spans")
         assert engine.one(things) == before
 
 
@@ -274,11 +275,14 @@ def test_a_forged_watch_takes_no_trigger_of_the_owner_away(
         assert owner.execute(kept).fetchall() == [("guard",)]
 
 
-def test_an_index_of_words_is_within_its_partition(granted_url: str) -> None:
-    with psycopg.connect(granted_url, autocommit=True) as conn:
+def test_an_index_of_words_is_within_its_partition(owned_url: str, granted_url: str) -> None:
+    with (
+        psycopg.connect(owned_url, autocommit=True) as owner,
+        psycopg.connect(granted_url, autocommit=True) as conn,
+    ):
         engine = Engine(conn)
         engine.one("SELECT rota.ensure_partitions(rota.now() - interval '3 days', rota.now())")
-        conn.execute(_SPAN.format(name="p.partition || '_words_000000000000'").encode())
+        owner.execute(_SPAN.format(name="p.partition || '_words_000000000000'").encode())
         name = engine.one("SELECT index_name FROM rota.log_spans")
         engine.rows("SELECT rota.index_log_words(%s)", name)
         (built,) = engine.rows(
@@ -289,6 +293,98 @@ def test_an_index_of_words_is_within_its_partition(granted_url: str) -> None:
         assert "1 year" not in built["test"]
         engine.rows("SELECT rota.index_log_words(%s)", name)  # one that is whole stays
         assert engine.one("SELECT ('rota.' || %s)::regclass::oid", name) == built["indexrelid"]
+
+
+_LINES = (
+    "INSERT INTO rota.logs (at, run_id, worker, attempt, seq, level, job, message)"
+    " SELECT rota.now() - interval '5 minutes', 1, 1, 1, n, 'info', 'work', repeat('x', 500)"
+    " FROM generate_series(1, %s) n"
+)
+
+
+def test_it_has_few_indexes_of_words_built(owned_url: str, granted_url: str) -> None:
+    """However often it asks, and whatever it says: each needs an eighth more lines."""
+    with (
+        psycopg.connect(owned_url, autocommit=True) as owner,
+        psycopg.connect(granted_url, autocommit=True) as conn,
+    ):
+        engine = Engine(conn)
+        engine.one("SELECT rota.ensure_partitions(rota.now() - interval '2 days', rota.now())")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute(_SPAN.format(name="p.partition || '_words_000000000001'").encode())
+        for statement in ("UPDATE rota.log_spans SET bytes = 0", "DELETE FROM rota.log_spans"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                conn.execute(statement.encode())
+        # As if it were noon: five minutes ago is of the same day, and each round is later.
+        owner.execute(
+            "SELECT rota.set_clock(date_trunc('day', rota.now() AT TIME ZONE 'UTC')"
+            " AT TIME ZONE 'UTC' + interval '12 hours')"
+        )
+        spans = "SELECT count(*) FROM rota.log_spans"
+        conn.execute(_LINES.encode(), [1000])
+        for _ in range(20):
+            conn.execute("SELECT rota.close_log_spans(%s)", [-1])
+            owner.execute("SELECT rota.set_clock(rota.now() + interval '1 minute')")
+        assert engine.one(spans) == 1
+        conn.execute(_LINES.encode(), [50])
+        conn.execute("SELECT rota.close_log_spans(0)")
+        assert engine.one(spans) == 1
+        conn.execute(_LINES.encode(), [500])
+        conn.execute("SELECT rota.close_log_spans(0)")
+        assert engine.one(spans) == 2
+
+
+async def test_a_span_whose_day_is_not_over_does_not_keep_it_busy(
+    owned_url: str, granted_url: str
+) -> None:
+    """Only the owner indexes it: it is asked for again after a while, not at once."""
+    with psycopg.connect(owned_url, autocommit=True) as owner:
+        owner.execute(
+            "INSERT INTO rota.log_spans SELECT p.partition || '_words_000000000000', p.partition,"
+            " p.from_at, rota.now(), 0 FROM rota.log_partitions() p"
+            " WHERE rota.now() > p.from_at AND rota.now() < p.to_at"
+        )
+    app = rota.App(config=load_config(granted_url, {}))
+    async with app:
+        assert await LogIndexes(app.database).run_once() > 0
+
+
+def test_only_who_may_act_as_a_role_says_what_is_called_as_it(
+    owned_url: str, granted_url: str, roles: Server
+) -> None:
+    """Otherwise a worker that was allowed would call for it what it may not call itself."""
+    name = str(psycopg.conninfo.conninfo_to_dict(owned_url)["dbname"])
+    clerk = f"clerk_{name}"
+    job = "INSERT INTO rota.jobs (name, kind, function_name, run_as) VALUES ('{}', 'sql', '{}', %s)"
+    with (
+        roles.open_admin(name) as admin,
+        psycopg.connect(granted_url, autocommit=True) as worker,
+    ):
+        admin.execute(f"CREATE ROLE {clerk}".encode())
+        try:
+            admin.execute(f"GRANT {clerk} TO {OWNER}".encode())
+            for function in ("tidy", "mine"):
+                admin.execute(
+                    f"CREATE FUNCTION public.{function}() RETURNS jsonb LANGUAGE sql AS"
+                    " $$SELECT '{}'::jsonb$$".encode()
+                )
+            admin.execute("SELECT rota.allow_run_as(%s, %s)", [clerk, OWNER])
+            with psycopg.connect(owned_url, autocommit=True) as owner:
+                owner.execute(job.format("tidy", "public.tidy").encode(), [clerk])
+            said = f'role "{WORKER}" may not choose what jobs call as role "{clerk}"'
+            for attempt, given in (
+                (job.format("mine", "public.mine"), [clerk]),
+                ("UPDATE rota.jobs SET function_name = 'public.mine' WHERE name = 'tidy'", []),
+            ):
+                with pytest.raises(psycopg.Error, match=said) as caught:
+                    worker.execute(attempt.encode(), given)
+                assert "allow_run_as" in str(caught.value.diag.message_hint)
+            # What else a job says is not about the role; and who is allowed may choose.
+            worker.execute("UPDATE rota.jobs SET queue = 'night' WHERE name = 'tidy'")
+            admin.execute("SELECT rota.allow_run_as(%s, %s)", [clerk, WORKER])
+            worker.execute(job.format("mine", "public.mine").encode(), [clerk])
+        finally:
+            admin.execute(f"DROP OWNED BY {clerk}; DROP ROLE {clerk}".encode())
 
 
 @pytest.mark.parametrize(

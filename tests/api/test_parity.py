@@ -23,7 +23,7 @@ SAME = {
     "attention": "get_attention",
     "doctor": "get_doctor",
     "runs list": "list_runs",
-    "runs show": "get_run get_run_details list_attempts",
+    "runs show": "get_run get_run_details list_attempts get_attempt",
     "runs cancel": "cancel_run cancel_runs start_bulk_action preview_bulk_action",
     "runs retry": "retry_run retry_runs start_bulk_action preview_bulk_action",
     "runs delete": "delete_run delete_runs start_bulk_action preview_bulk_action",

@@ -140,7 +140,7 @@ async def test_details_attempts_and_logs(api: httpx.AsyncClient, shop: rota.App)
     details = (await api.get(f"{RUNS}/{run.id}/details")).json()
     assert details["run"]["state"] == "cancelled"
     attempts = (await api.get(f"{RUNS}/{run.id}/attempts")).json()
-    assert [one["state"] for one in attempts] == ["cancelled"]
+    assert [one["state"] for one in attempts["items"]] == ["cancelled"]
     lines = (await api.get(f"{RUNS}/{run.id}/logs")).json()["items"]
     assert [one["message"] for one in lines] == ["hello there"]
     found = (await api.get("/api/v1/logs", params={"text": "hello user:7"})).json()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from random import Random
 
 from tests.chaos.faults.base import Fault
 from tests.chaos.faults.database import (
@@ -53,6 +54,20 @@ KINDS: dict[str, list[Callable[[], Fault]]] = {
     "releases": [Deploy],
     "poison": [Poison, KillWhileIsolating],
 }
+
+
+def order(kinds: Sequence[str], chance: Random) -> Iterator[Callable[[], Fault]]:
+    """Without an end: first one fault of every kind, then those of each kind that are left, then
+    what chance chooses. So a run that is long enough has met every fault, and a short one every
+    kind, whatever the seed."""
+    left = {kind: chance.sample(KINDS[kind], len(KINDS[kind])) for kind in kinds}
+    first = [left[kind].pop() for kind in left]
+    rest = [make for makes in left.values() for make in makes]
+    yield from chance.sample(first, len(first))
+    yield from chance.sample(rest, len(rest))
+    while True:
+        yield chance.choice(KINDS[chance.choice(list(kinds))])
+
 
 # For the suite: made anew each time, as a fault remembers what it did.
 PLANS: dict[str, list[Callable[[], Fault]]] = {

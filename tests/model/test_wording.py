@@ -43,6 +43,7 @@ FOREIGN: dict[str, re.Pattern[str]] = {
 # By their beginning: SQL is what the reader has to write, or has written.
 IN_SQL = (
     "Call allow_run_as(", "Return jsonb_build_object(", "Find out who changed it",
+    "Do it as a member of that role",
     "Call pause_queue()", "Call pause_schedule()", "Call pause_tenant()",
 )  # fmt: skip
 # The reader writes or runs Python, whatever shows it.

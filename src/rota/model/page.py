@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-# Larger values are left out of pages: a thousand of a megabyte each are more than a process holds.
+# The one rule of lists, because a thousand values of a megabyte each are more than a process holds.
+# A larger value is left out of a page, which says what has it (`rota.listed`), and a larger text
+# is cut; a page ends before it grows larger than all of them together may be, with its cursor.
 LISTED_BYTES = 8192
+PAGE_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +22,29 @@ class Page(Generic[T]):
 
     items: Sequence[T]
     cursor: tuple[Any, ...] | None
+
+
+def fitting(items: Sequence[Any], most: int | None = PAGE_BYTES) -> int:
+    """How many of them a page holds: the first in any case, so that every list comes to its end."""
+    if most is None:
+        return len(items)
+    left = most
+    for n, item in enumerate(items):
+        left -= weight(item)
+        if left < 0 < n:
+            return n
+    return len(items)
+
+
+def weight(value: Any) -> int:
+    """About as many bytes as it has when it is written as JSON."""
+    if isinstance(value, str):
+        return len(value) + 2 if value.isascii() else 3 * len(value) + 2
+    if isinstance(value, Mapping):
+        return sum(weight(key) + weight(it) + 2 for key, it in value.items())
+    if isinstance(value, list | tuple):
+        return sum(weight(it) + 1 for it in value)
+    if is_dataclass(value):
+        names = value.__dataclass_fields__
+        return sum(len(name) + 4 + weight(getattr(value, name)) for name in names)
+    return 24

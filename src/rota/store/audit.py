@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from rota.errors import AuditEntryNotFound
 from rota.model.audit import AuditEntry
 from rota.model.list_filters import TimeOrder
-from rota.model.page import Page
+from rota.model.page import PAGE_BYTES, Page
 from rota.store.clock import read_clock
 from rota.store.pages import check_order, read_page
 from rota.store.plans import Ask, Plan
@@ -77,8 +77,11 @@ def page_audit(
     }
     statement = "audit/list_oldest" if order == "oldest" else "audit/list"
     return (
-        yield from read_page(statement, params, AuditEntry, order=order, cursor=cursor, limit=limit)
-    )
+        yield from read_page(
+            statement, params, AuditEntry, order=order, cursor=cursor, limit=limit,
+            most_bytes=None if value_bytes is None else PAGE_BYTES,
+        )
+    )  # fmt: skip
 
 
 def past_instant(at: datetime | timedelta | None, now: datetime) -> datetime | None:

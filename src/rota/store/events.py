@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Unpack, get_args
 from rota.errors import EventNotFound, FilterError, WatchNotFound
 from rota.model.event import BindingInfo, EventFilters, EventInfo, Outcome
 from rota.model.list_filters import TimeOrder
-from rota.model.page import Page
+from rota.model.page import PAGE_BYTES, Page
 from rota.model.watch import Received, Refusal, Replayed, WatchInfo
 from rota.model.wording import listed
 from rota.store.audit import act_as, past_instant, write_audit
@@ -81,8 +81,11 @@ def page_events(
         statement += "_oldest"
     params |= {"tenants": tenants, "value_bytes": value_bytes}
     return (
-        yield from read_page(statement, params, EventInfo, order=order, cursor=cursor, limit=limit)
-    )
+        yield from read_page(
+            statement, params, EventInfo, order=order, cursor=cursor, limit=limit,
+            most_bytes=None if value_bytes is None else PAGE_BYTES,
+        )
+    )  # fmt: skip
 
 
 def _is_by_name(params: Mapping[str, Any]) -> bool:

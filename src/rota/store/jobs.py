@@ -11,7 +11,7 @@ from rota.errors import JobError, UnknownJob, WrongState
 from rota.model.drift import Drift
 from rota.model.job import JobFunction, JobInfo, SqlFunction
 from rota.model.list_filters import JobFilters, JobOrder
-from rota.model.page import Page
+from rota.model.page import LISTED_BYTES, Page
 from rota.model.queue import JobDepth
 from rota.model.wording import listed
 from rota.store.pages import check_filters, check_order, read_all, read_page, wanted_metadata
@@ -30,7 +30,8 @@ def list_jobs(*, order: str = "name", **filters: Unpack[JobFilters]) -> Plan[lis
 def page_jobs(
     *, order: str, cursor: Sequence[Any] | None, limit: int, **filters: Unpack[JobFilters]
 ) -> Plan[Page[JobInfo]]:
-    order, params = check_order(order, JobOrder), _filters(filters)
+    order = check_order(order, JobOrder)
+    params = _filters(filters) | {"value_bytes": LISTED_BYTES}
     return read_page("jobs/list", params, JobInfo, order=order, cursor=cursor, limit=limit)
 
 
@@ -38,6 +39,7 @@ def _filters(given: JobFilters, name: str | None = None) -> dict[str, Any]:
     check_filters(given, JobFilters, "jobs")
     return {
         "name": name,
+        "value_bytes": None,
         "system": given.get("system", False),
         "tag": given.get("tag"),
         "queue": given.get("queue"),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 from rota.errors import FilterError
-from rota.model.page import Page
+from rota.model.page import PAGE_BYTES, Page, fitting
 from rota.store.plans import Ask, Plan
 
 T = TypeVar("T")
@@ -27,11 +27,20 @@ def read_page(
     order: str,
     cursor: Sequence[Any] | None,
     limit: int,
+    most_bytes: int | None = PAGE_BYTES,
 ) -> Plan[Page[T]]:
     """One row more than wanted is read, to know whether there is another page."""
     rows = yield from read_rows(statement, params, make, order=order, cursor=cursor, limit=limit)
-    next_cursor = rows[limit - 1][0] if len(rows) > limit else None
-    return Page([row for _, row in rows[:limit]], next_cursor)
+    return page_of(rows, limit, most_bytes)
+
+
+def page_of(
+    rows: Sequence[tuple[Place, T]], limit: int, most_bytes: int | None = PAGE_BYTES
+) -> Page[T]:
+    """As many of them as were asked for and as a page holds."""
+    shown = fitting([row for _, row in rows[:limit]], most_bytes)
+    next_cursor = rows[shown - 1][0] if len(rows) > shown else None
+    return Page([row for _, row in rows[:shown]], next_cursor)
 
 
 def read_rows(

@@ -42,8 +42,8 @@ class LogCommands(Commands):
     ) -> Plan[LogPage]:
         """Search log lines, newest first: `timeout "order 17" -retry user:7`, filtered by `job`,
         `run_id`, `attempt`, `queue`, `worker`, `level` (the minimum), `levels`, `tenant`,
-        `since`, `until`. After `budget` seconds the search stops; the result says how far back
-        it got, and its `cursor` continues from there."""
+        `since`, `until`. After `budget` seconds, or about 4 MB, the search stops; the result says
+        how far back it got, and its `cursor` continues from there."""
         question = LogQuestion.of(
             text, filters, since=since, until=until, limit=limit, cursor=cursor
         )
@@ -58,8 +58,8 @@ class LogCommands(Commands):
         limit: int = 1000,
         cursor: str | None = None,
     ) -> Plan[LogPage]:
-        """All lines of a run, oldest first; `cursor` continues after a full page. Raises
-        RunNotFound if there is no such run."""
+        """All lines of a run, oldest first; `cursor` continues after a page that is full, or
+        large: one ends at about 4 MB. Raises RunNotFound if there is no such run."""
         if not 1 <= limit <= _MOST_OF_RUN:
             raise SearchError(f"limit must be from 1 to {_MOST_OF_RUN}, not {limit}")
         after = LogKey.parse(cursor) if cursor else None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-from rota.admin.commands import AsyncCommands, SyncCommands, command, joining
+from rota.admin.commands import AsyncCommands, Cursor, SyncCommands, command, joining
 from rota.admin.runs.batches import BatchCommands
 from rota.admin.runs.waits import Waits
 from rota.admin.scope import Scope
@@ -16,12 +16,13 @@ from rota.jobs.options import NO_OPTIONS, OptionArguments, OptionKeywords
 from rota.jobs.registry import Registry
 from rota.jobs.tracing import carrying
 from rota.jobs.values import checked_delay
+from rota.model.attempt import AttemptInfo
 from rota.model.child_run import ChildRun
 from rota.model.details import RunDetails
 from rota.model.documents import RunDocuments
 from rota.model.durations import Duration
 from rota.model.list_filters import TimeOrder
-from rota.model.page import LISTED_BYTES
+from rota.model.page import LISTED_BYTES, Page
 from rota.model.run import RunEnd, RunInfo
 from rota.model.run_counts import StateCount
 from rota.model.run_filter import RunFilter, RunFilters, RunPage
@@ -43,7 +44,18 @@ class RunCommands(BatchCommands):
     scope = Scope(
         takes=frozenset({"list", "page", "counts", "enqueue"}),
         of_run=frozenset(
-            {"get", "details", "documents", "children", "cancel", "delete", "handle", "reopen"}
+            {
+                "get",
+                "details",
+                "attempts",
+                "attempt",
+                "documents",
+                "children",
+                "cancel",
+                "delete",
+                "handle",
+                "reopen",
+            }
             | {"retry"}
         ),
         own=frozenset({"preview_many", "cancel_many", "retry_many", "delete_many"}),
@@ -107,6 +119,19 @@ class RunCommands(BatchCommands):
     def details(self, run_id: int, *, log_lines: int = 100) -> Plan[RunDetails]:
         """The run with its attempts and its last log lines."""
         return runs.find_details(run_id, log_lines=log_lines)
+
+    @command
+    def attempts(
+        self, run_id: int, *, limit: int = 50, cursor: Cursor = None
+    ) -> Plan[Page[AttemptInfo]]:
+        """One page of the attempts of a run, first one first, with the cursor of the next. Details
+        of more than 8 kB are left out, and longer texts cut: `attempt` returns them."""
+        return runs.page_attempts(run_id, cursor=cursor, limit=limit)
+
+    @command
+    def attempt(self, run_id: int, attempt: int) -> Plan[AttemptInfo]:
+        """Return one attempt. Raises RunNotFound if there is no such run or attempt."""
+        return runs.find_attempt(run_id, attempt)
 
     @command
     def documents(self, run: int | RunInfo, *, most: int = 50_000_000) -> Plan[RunDocuments]:

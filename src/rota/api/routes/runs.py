@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Query, Request, Response
+from fastapi import Path, Query, Request, Response
 
-from rota.api.pages import log_page, run_page
+from rota.api.pages import log_page, page_of, run_page
 from rota.api.routing import router
 from rota.api.schemas import runs as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
@@ -21,7 +21,6 @@ from rota.api.schemas.values import (
     read_cursor,
     read_metadata,
 )
-from rota.api.schemas.views import list_of
 from rota.api.state import Scoped
 
 routes = router("runs")
@@ -152,13 +151,31 @@ async def get_run_details(
 
 @routes.get(
     "/runs/{run_id:int}/attempts",
-    response_model=list_of(schemas.AttemptView),
+    response_model=schemas.AttemptPage,
     operation_id="list_attempts",
     responses=problems(404),
 )
-async def list_attempts(scope: Scoped, run_id: RunId) -> Any:
+async def list_attempts(
+    scope: Scoped, run_id: RunId, limit: Limit = 100, cursor: Cursor = None
+) -> Any:
     """List the attempts of a run, first one first."""
-    return (await scope.runs.details(run_id, log_lines=0)).attempts
+    place = read_cursor("attempts", cursor, int)
+    return page_of("attempts", await scope.runs.attempts(run_id, cursor=place, limit=limit))
+
+
+@routes.get(
+    "/runs/{run_id:int}/attempts/{attempt:int}",
+    response_model=schemas.AttemptView,
+    operation_id="get_attempt",
+    responses=problems(404),
+)
+async def get_attempt(
+    scope: Scoped,
+    run_id: RunId,
+    attempt: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the attempt.")],
+) -> Any:
+    """Get one attempt of a run, with all of its details."""
+    return await scope.runs.attempt(run_id, attempt)
 
 
 @routes.get(

@@ -107,6 +107,7 @@ AttemptView = view(
     ATTEMPT_EXAMPLE,
     state=AttemptState,
 )
+AttemptPage = page(AttemptView)
 LINE_EXAMPLE: dict[str, Any] = {
     "at": _AT, "run_id": 42, "attempt": 3, "seq": 1, "worker": 3, "level": "info",
     "message": "sending", "fields": {"user": 7}, "job": "send_welcome", "tenant": "",

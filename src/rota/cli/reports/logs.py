@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -143,12 +144,14 @@ def show(
     """Show all log lines of a run, oldest first."""
     with administer(ctx) as app:
         found = _all_of_run(app, run, attempt)
-    if json:
-        print_json(found)
-        return
-    for line in found:
-        _print(line)
-    if not found:
+        if json:
+            print_json(list(found))
+            return
+        is_empty = True
+        for line in found:
+            is_empty = False
+            _print(line)
+    if is_empty:
         remark("no log lines")
 
 
@@ -168,15 +171,15 @@ def _filters(
     }  # fmt: skip
 
 
-def _all_of_run(app: App, run_id: int, attempt: int | None) -> list[LogLine]:
-    lines: list[LogLine] = []
+def _all_of_run(app: App, run_id: int, attempt: int | None) -> Iterator[LogLine]:
+    """Page by page: all lines together may be more than memory holds."""
     cursor = None
     while True:
-        page = app.logs.sync.show(run_id, attempt=attempt, limit=10_000, cursor=cursor)
-        lines += page.lines
+        page = app.logs.sync.show(run_id, attempt=attempt, limit=1000, cursor=cursor)
+        yield from page.lines
         cursor = page.cursor
         if cursor is None:
-            return lines
+            return
 
 
 def _print(line: LogLine) -> None:

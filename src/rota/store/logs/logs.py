@@ -11,6 +11,7 @@ from typing import Any
 from rota.errors import SearchError
 from rota.model.log import LogKey, LogLine, LogPage
 from rota.model.log_question import LogQuestion
+from rota.model.page import fitting
 from rota.store.plans import Ask, Plan, Rows
 from rota.store.runs.runs import find_run, oldest_trace
 
@@ -109,6 +110,8 @@ class _Walk:
             low = span.from_at if self.since is None else max(span.from_at, self.since)
             while self.top.at > low:
                 yield from self._step(span, low)
+                if len(shown := _fitting(self.lines)) < len(self.lines):
+                    return LogPage(shown, shown[-1].at, str(shown[-1].key))
                 if len(self.lines) == self.question.limit:
                     return LogPage(self.lines, self.lines[-1].at, str(self.lines[-1].key))
                 is_last = span is spans[-1] and self.top.at <= low
@@ -187,10 +190,16 @@ def _search_run(
         "limit": question.limit,
     }
     rows = yield Ask("logs/newest_of_run", params | place)
-    lines = [LogLine(**row) for row in rows]
-    if len(lines) < question.limit:
+    found = [LogLine(**row) for row in rows]
+    lines = _fitting(found)
+    if len(lines) == len(found) < question.limit:
         return LogPage(lines, low, None)
     return LogPage(lines, lines[-1].at, str(lines[-1].key))
+
+
+def _fitting(lines: list[LogLine]) -> list[LogLine]:
+    """A page of lines that are as long as they may be ends early."""
+    return lines[: fitting(lines)]
 
 
 def read_run_logs(
@@ -207,9 +216,10 @@ def read_run_logs(
         "limit": limit,
     }
     rows = yield Ask("logs/first_of_run", place)
-    lines = [LogLine(**row) for row in rows]
-    is_full = len(lines) == limit
-    return LogPage(lines, low, str(lines[-1].key) if is_full else None)
+    found = [LogLine(**row) for row in rows]
+    lines = _fitting(found)
+    is_all = len(lines) == len(found) < limit
+    return LogPage(lines, low, None if is_all else str(lines[-1].key))
 
 
 def recent_logs(question: LogQuestion, *, seconds: float, limit: int) -> Plan[list[LogLine]]:

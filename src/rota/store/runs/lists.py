@@ -17,6 +17,7 @@ from typing import Any
 from rota.errors import FilterError
 from rota.model.bulk import Action, BulkItem
 from rota.model.list_filters import TimeOrder
+from rota.model.page import PAGE_BYTES, fitting
 from rota.model.run import RunInfo
 from rota.model.run_counts import RunCount, RunCounts, StateCount
 from rota.model.run_filter import RunFilter, RunPage
@@ -80,7 +81,8 @@ def list_page(
     value_bytes: int | None = None,
 ) -> Plan[RunPage]:
     """One page. `cursor` is the last page's; `seconds` is the time after which the search stops
-    where it is; larger payloads and results than `value_bytes` are left out."""
+    where it is; larger payloads and results than `value_bytes` are left out, and the page ends
+    when it has PAGE_BYTES."""
     check_order(order, TimeOrder)
     yield Ask("session/plan_by_values", {"is_local": True})
     statement = "runs/list_oldest" if order == "oldest" else "runs/list"
@@ -149,6 +151,7 @@ def _find(
 ) -> Plan[tuple[Rows, int | None, datetime | None]]:
     if limit < 1:
         raise FilterError(f"limit must be at least 1, not {limit}")
+    most_bytes = None if value_bytes is None else PAGE_BYTES
     started = time.monotonic()
     wanted = yield from absolute(wanted)
     search = yield from _begin(statement, wanted, cursor)
@@ -161,7 +164,10 @@ def _find(
         asked = {"limit": limit + 1 - len(found), "value_bytes": value_bytes}
         found += yield Ask(statement, params | asked)
         if len(found) > limit:
-            return found[:limit], found[limit - 1]["id"], None
+            shown = fitting(found[:limit], most_bytes)
+            return found[:shown], found[shown - 1]["id"], None
+        if (shown := fitting(found, most_bytes)) < len(found):
+            return found[:shown], found[shown - 1]["id"], None
         now = time.monotonic()
         left = _PORTION_SECONDS if seconds is None else started + seconds - now
         search.passed((low, high), now - before, left)

@@ -12,7 +12,9 @@ from rota.model.child_run import ChildRun
 from rota.model.details import Handled, RunDetails
 from rota.model.documents import RunDocuments
 from rota.model.log import LogLine
+from rota.model.page import LISTED_BYTES, Page
 from rota.model.run import RunInfo
+from rota.store.pages import read_all, read_page
 from rota.store.plans import Ask, Plan
 
 _USUAL_LIFE = timedelta(days=2)
@@ -36,8 +38,29 @@ def find_run(run_id: int) -> Plan[RunInfo]:
 
 
 def _attempts(run: RunInfo, since: datetime) -> Plan[list[AttemptInfo]]:
-    rows = yield Ask("runs/attempts", {"id": run.id, "since": since})
-    return [AttemptInfo(**row) for row in rows]
+    params = {"id": run.id, "since": since, "attempt": None, "value_bytes": None}
+    return read_all("runs/attempts", params, AttemptInfo)
+
+
+def page_attempts(
+    run_id: int, *, cursor: Sequence[Any] | None, limit: int
+) -> Plan[Page[AttemptInfo]]:
+    since = yield from oldest_trace((yield from find_run(run_id)))
+    params = {"id": run_id, "since": since, "attempt": None, "value_bytes": LISTED_BYTES}
+    return (
+        yield from read_page(
+            "runs/attempts", params, AttemptInfo, order="oldest", cursor=cursor, limit=limit
+        )
+    )
+
+
+def find_attempt(run_id: int, attempt: int) -> Plan[AttemptInfo]:
+    since = yield from oldest_trace((yield from find_run(run_id)))
+    params = {"id": run_id, "since": since, "attempt": attempt, "value_bytes": None}
+    found = yield from read_all("runs/attempts", params, AttemptInfo)
+    if not found:
+        raise RunNotFound(f"run {run_id} has no attempt {attempt}")
+    return found[0]
 
 
 def find_details(run_id: int, *, log_lines: int) -> Plan[RunDetails]:

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, TypedDict
 
 from rota.errors import AuditEntryNotFound
-from rota.model.page import Page
+from rota.model.page import LISTED_BYTES, Page
 from rota.model.schedule_edit import FieldChange, ManualRun, ScheduleEdit
-from rota.store.pages import Place, read_page, read_rows
+from rota.store.pages import Place, page_of, read_page, read_rows
 from rota.store.plans import Ask, Plan
 
 _EDITS = [
@@ -24,12 +24,12 @@ KINDS = ("triggered", "backfilled")
 def page_edits(
     name: str, tenant: str, *, cursor: Sequence[Any] | None, limit: int
 ) -> Plan[Page[ScheduleEdit]]:
-    params = {"name": name, "tenant": tenant, "actions": _EDITS, "id": None}
+    params = _of(name, tenant) | {"id": None, "value_bytes": LISTED_BYTES}
     return read_page("schedules/edits", params, _edit, order="newest", cursor=cursor, limit=limit)
 
 
 def find_edit(name: str, tenant: str, entry_id: int) -> Plan[ScheduleEdit]:
-    params = {"name": name, "tenant": tenant, "actions": _EDITS, "id": entry_id}
+    params = _of(name, tenant) | {"id": entry_id, "value_bytes": None}
     found = yield from read_page(
         "schedules/edits", params, _edit, order="newest", cursor=None, limit=1
     )
@@ -38,13 +38,16 @@ def find_edit(name: str, tenant: str, entry_id: int) -> Plan[ScheduleEdit]:
     return found.items[0]
 
 
+def _of(name: str, tenant: str) -> dict[str, Any]:
+    return {"name": name, "tenant": tenant, "actions": _EDITS}
+
+
 def page_manual(
     name: str, tenant: str, *, cursor: Sequence[Any] | None, limit: int
 ) -> Plan[Page[ManualRun]]:
     asked: Asked = {"name": name, "tenant": tenant, "kinds": KINDS, "since": None, "before": None}
     rows = yield from read_manual(asked, order="newest", cursor=cursor, limit=limit)
-    next_cursor = rows[limit - 1][0] if len(rows) > limit else None
-    return Page([one for _, one, _ in rows[:limit]], next_cursor)
+    return page_of([(place, one) for place, one, _ in rows], limit)
 
 
 class Asked(TypedDict):
@@ -69,7 +72,8 @@ def read_manual(
     )
     ids = [row["after"]["run_id"] for _, row in found if "run_id" in (row["after"] or {})]
     since = min((row["at"] for _, row in found), default=None)
-    rows = (yield Ask("runs/outcomes", {"ids": ids, "since": since})) if ids else []
+    wanted = {"ids": ids, "since": since, "value_bytes": LISTED_BYTES}
+    rows = (yield Ask("runs/outcomes", wanted)) if ids else []
     runs = {row["id"]: row for row in rows}
     manual = [(place, _manual(row, runs)) for place, row in found]
     return [(place, one, runs.get(one.run_id or 0, {})) for place, one in manual]

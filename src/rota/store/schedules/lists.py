@@ -8,14 +8,22 @@ from typing import Any, Unpack
 
 from rota.errors import FilterError, TimingError
 from rota.model.list_filters import ScheduleFilters, ScheduleOrder
-from rota.model.page import Page
+from rota.model.page import LISTED_BYTES, Page
 from rota.model.planned import Planned
 from rota.model.schedule import timing_arguments
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.states import ScheduleState, wanted_states
 from rota.model.strip import Strip, strip_of
 from rota.store.clock import read_clock
-from rota.store.pages import check_filters, check_order, read_all, read_page, wanted_metadata
+from rota.store.pages import (
+    check_filters,
+    check_order,
+    page_of,
+    read_all,
+    read_page,
+    read_rows,
+    wanted_metadata,
+)
 from rota.store.plans import Ask, Plan
 from rota.timing.breath import breathing
 from rota.timing.describe import describe
@@ -70,17 +78,20 @@ def page_schedules(
     *, order: str, cursor: Sequence[Any] | None, limit: int, **filters: Unpack[ScheduleFilters]
 ) -> Plan[Page[ScheduleInfo]]:
     """In the order of names an index leads to the page; in another, all that fit are sorted."""
-    params = yield from _wanted(filters)
+    params = (yield from _wanted(filters)) | {"value_bytes": LISTED_BYTES}
     if check_order(order, ScheduleOrder) == "name":
         return (
             yield from read_page(
                 "schedules/list", params, _make, order=order, cursor=cursor, limit=limit
             )
         )
-    found = yield from read_page(
+    rows = yield from read_rows(
         "schedules/sort", params, _id, order=order, cursor=cursor, limit=limit
     )
-    return Page((yield from _in_order(found.items)), found.cursor)
+    ids = [one for _, one in rows[:limit]]
+    found = {one.id: one for one in (yield from _in_order(ids, LISTED_BYTES))}
+    page = page_of([(place, found.get(one)) for place, one in rows], limit)
+    return Page([one for one in page.items if one is not None], page.cursor)
 
 
 def named(name: str, tenant: str) -> Plan[ScheduleInfo | None]:
@@ -127,8 +138,8 @@ def place_of(schedule_id: int) -> Plan[tuple[str, str]]:
     return rows[0]["tenant"], rows[0]["name"]
 
 
-def _in_order(ids: Sequence[int]) -> Plan[list[ScheduleInfo]]:
-    params = _filters({"system": True}) | {"ids": list(ids)}
+def _in_order(ids: Sequence[int], value_bytes: int | None = None) -> Plan[list[ScheduleInfo]]:
+    params = _filters({"system": True}) | {"ids": list(ids), "value_bytes": value_bytes}
     found = {one.id: one for one in (yield from read_all("schedules/list", params, _make))}
     return [found[one] for one in ids if one in found]
 
@@ -151,6 +162,7 @@ def _filters(given: ScheduleFilters) -> dict[str, Any]:
     return {
         "ids": None,
         "name": None,
+        "value_bytes": None,
         "system": given.get("system", False),
         "job": given.get("job"),
         "queue": given.get("queue"),

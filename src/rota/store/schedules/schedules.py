@@ -12,7 +12,7 @@ from rota.errors import ScheduleNotFound
 from rota.model.documents import ScheduleDocuments
 from rota.model.list_filters import TimeOrder
 from rota.model.occurrence import OccurrenceInfo
-from rota.model.page import Page
+from rota.model.page import LISTED_BYTES, Page
 from rota.model.schedule_edit import Override
 from rota.model.schedule_info import ScheduleInfo, Triggered
 from rota.model.wording import listed
@@ -210,7 +210,7 @@ def page_exceptions(
     """What did not simply run, or was filled in, among the next MOST_SEARCHED rows."""
     params = {
         "ids": list(schedule_ids), "only": only, "since": since, "before": before,
-        "most": MOST_SEARCHED,
+        "most": MOST_SEARCHED, "value_bytes": LISTED_BYTES,
     }  # fmt: skip
     return read_page(
         "schedules/history_only",
@@ -234,7 +234,10 @@ def page_history(
 ) -> Plan[Page[OccurrenceInfo]]:
     order = check_order(order, TimeOrder)
     statement = "schedules/history_oldest" if order == "oldest" else "schedules/history"
-    params = {"ids": list(schedule_ids), "decision": decision, "since": since, "before": before}
+    params = {
+        "ids": list(schedule_ids), "decision": decision, "since": since, "before": before,
+        "value_bytes": LISTED_BYTES,
+    }  # fmt: skip
     return read_page(statement, params, OccurrenceInfo, order=order, cursor=cursor, limit=limit)
 
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from rota.model.list_filters import TimeOrder
 from rota.model.occurrence import OccurrenceInfo
-from rota.model.page import Page
+from rota.model.page import LISTED_BYTES, Page
 from rota.model.schedule_edit import ManualRun
 from rota.model.states import END_STATES
-from rota.store.pages import Place, check_order, read_rows
+from rota.store.pages import Place, check_order, page_of, read_rows
 from rota.store.plans import Plan
 from rota.store.schedules.edits import KINDS, Asked, read_manual
 
@@ -52,9 +52,8 @@ def page_whole(
     found = yield from _ledger(wanted, order, cursor, limit)
     found += yield from _manual(wanted, order, cursor, limit)
     found.sort(key=lambda one: one[:3], reverse=order == "newest")
-    last = found[limit - 1] if len(found) > limit else None
-    next_cursor = None if last is None else (last.place[0], last.source, last.id)
-    return Page([one.shown for one in found[:limit]], next_cursor)
+    places = [((one.place[0], one.source, one.id), one.shown) for one in found]
+    return page_of(places, limit)
 
 
 def _ledger(
@@ -65,7 +64,7 @@ def _ledger(
     statement = "schedules/history_oldest" if order == "oldest" else "schedules/history"
     params = {
         "ids": list(wanted.ids), "decision": wanted.decision, "since": wanted.since,
-        "before": wanted.before,
+        "before": wanted.before, "value_bytes": LISTED_BYTES,
     }  # fmt: skip
     rows = yield from read_rows(
         statement, params, OccurrenceInfo, order=order, cursor=_after(cursor, _LEDGER), limit=limit

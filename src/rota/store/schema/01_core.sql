@@ -110,21 +110,31 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT version + (was - hidden IS DISTINCT FROM given - hidden)::integer
 $$;
 
--- A value as lists show it: one of more than `most` bytes is replaced by an object that says so, as a page of large
--- payloads would fill the memory of whoever reads it. Whole if `most` is NULL. What is stored without compression is
--- measured without being read.
--- Called by: sql/audit/list.sql, sql/audit/list_oldest.sql, sql/events/list.sql, sql/events/list_named.sql,
--- sql/events/list_named_oldest.sql, sql/events/list_oldest.sql, sql/runs/list.sql, sql/runs/list_oldest.sql.
-CREATE FUNCTION rota.listed(value jsonb, most integer) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
+-- A value as lists show it: one of more than `most` bytes is replaced by an object that says so, and at which address
+-- of the API the whole is, as a page of large payloads would fill the memory of whoever reads it. As it is if `most` is
+-- NULL. What is stored without compression is measured without being read.
+-- Called by: many.
+CREATE FUNCTION rota.listed(value jsonb, most integer, whole text) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
     SELECT CASE WHEN most IS NULL OR value IS NULL THEN value
         WHEN pg_column_size(value) > most
             OR pg_column_compression(value) IS NOT NULL AND octet_length(value::text) > most
-            THEN jsonb_build_object('$omitted', format('larger than %s bytes', most))
+            THEN jsonb_build_object('$omitted', format('larger than %s bytes', most), '$whole', whole)
         ELSE value END
 $$;
 
+-- The same for each field of an object.
+-- Called by: sql/schedules/edits.sql.
+CREATE FUNCTION rota.listed_fields(value jsonb, most integer, whole text) RETURNS jsonb LANGUAGE sql STABLE
+PARALLEL SAFE AS $$
+    SELECT CASE WHEN most IS NULL OR value IS NULL THEN value
+        ELSE (SELECT jsonb_object_agg(f.key, CASE WHEN octet_length(f.value::text) > most
+            THEN jsonb_build_object('$omitted', format('larger than %s bytes', most), '$whole', whole) ELSE f.value END)
+            FROM jsonb_each(value) f) END
+$$;
+
 -- The same for a text: its beginning.
--- Called by: sql/runs/list.sql, sql/runs/list_oldest.sql.
+-- Called by: many.
 CREATE FUNCTION rota.listed_text(value text, most integer) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN length(value) > most THEN left(value, most) || '…' ELSE value END
 $$;

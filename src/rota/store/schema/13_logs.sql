@@ -37,7 +37,7 @@ BEGIN
 END $$;
 
 -- Spans of time whose words are indexed, or shall be: a row comes first, its index after it, outside of any
--- transaction. One is ready when its index is there and valid.
+-- transaction. One is ready when its index is there and valid. Only the owner writes it: each row becomes an index.
 CREATE TABLE rota.log_spans (
     index_name text COLLATE "C" PRIMARY KEY,
     partition  text COLLATE "C" NOT NULL,
@@ -48,7 +48,7 @@ CREATE TABLE rota.log_spans (
 );
 
 -- The partitions of the lines, with their bounds, which the server writes and reads in the style of the session.
--- Called by: index_log_words, next_log_index, searchable_spans.
+-- Called by: close_log_spans, index_log_words, next_log_index, searchable_spans.
 CREATE FUNCTION rota.log_partitions()
 RETURNS TABLE (partition text, relation regclass, from_at timestamptz, to_at timestamptz) LANGUAGE sql STABLE
 SET jit = off SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
@@ -93,8 +93,9 @@ BEGIN
 END $$;
 
 -- Indexes the words of a partition whose day is over, for roles that do not own it: lines that come in for a partition
--- wait meanwhile. It runs as the owner, and workers write log_spans: so the index is one of that partition by its name,
--- its bounds are the partition's own, and only an index that a crash has left there unfinished is dropped before.
+-- wait meanwhile. It runs as the owner, for a span that close_log_spans has closed; still the index is one of that
+-- partition by its name, its bounds are within the partition's own, and only an index that a crash has left there
+-- unfinished is dropped before.
 -- Called by: next_log_index.
 CREATE FUNCTION rota.index_log_words(name text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET jit = off SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
@@ -122,45 +123,58 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION rota.index_log_words(text) FROM PUBLIC;
 
--- Closes the span that is due next, and returns the statement that builds an index which is missing. A partition
--- that has ended gets the rest of its words in one index; an open one is cut as soon as what has no index grows too
--- large to be read. Looks at index builds of this database only: other databases of the server may have the same
--- table numbers, where both were copied from one template. For a role that does not own the lines the owner's
--- function indexes them, once their day is over.
--- Called by: sql/upkeep/next_log_index.sql.
-CREATE FUNCTION rota.next_log_index(least_bytes bigint) RETURNS TABLE (leftover text, statement text, analysis text)
-LANGUAGE plpgsql VOLATILE SET jit = off SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
+-- Closes the spans that are due. A partition that has ended gets the rest of its words in one index; an open one is
+-- cut as soon as what has no index grows too large to be read, and is an eighth of all (NULL: not at all). It runs as
+-- the owner, because workers may not write log_spans: whatever a caller says, spans of a partition are apart from
+-- each other, and few.
+-- Called by: next_log_index.
+CREATE FUNCTION rota.close_log_spans(least_bytes bigint) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET jit = off SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
 DECLARE
     clock timestamptz := rota.now();
-    is_owner boolean := (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = 'rota.logs'::regclass);
     part  record;
-    last  record;
+    found record;
     size  bigint;
     until timestamptz;
 BEGIN
     DELETE FROM rota.log_spans s WHERE NOT EXISTS (SELECT FROM rota.log_partitions() p WHERE p.partition = s.partition);
     FOR part IN SELECT * FROM rota.log_partitions() p WHERE p.from_at < clock ORDER BY p.from_at DESC LOOP
-        SELECT s.to_at, s.bytes INTO last FROM rota.log_spans s WHERE s.partition = part.partition ORDER BY s.to_at DESC
-        LIMIT 1;
+        SELECT s.to_at, s.bytes INTO found FROM rota.log_spans s WHERE s.partition = part.partition
+        ORDER BY s.to_at DESC LIMIT 1;
         size := pg_relation_size(part.relation);
         -- Lines come some seconds late; what comes later still is indexed by the insert.
         until := least(clock - interval '1 minute', part.to_at);
-        IF size > 0 AND until > coalesce(last.to_at, part.from_at)
-           AND (until = part.to_at OR (is_owner AND size - coalesce(last.bytes, 0) >= greatest(least_bytes, size / 8)))
-               THEN
+        IF size > 0 AND until > coalesce(found.to_at, part.from_at) AND (until = part.to_at
+            OR size - coalesce(found.bytes, 0) >= CASE WHEN least_bytes IS NOT NULL THEN greatest(least_bytes, size / 8)
+                END) THEN
             INSERT INTO rota.log_spans VALUES (
                 format('%s_words_%s', part.partition,
-                    to_char(coalesce(last.to_at, part.from_at) AT TIME ZONE 'UTC', 'HH24MISSUS')),
-                part.partition, coalesce(last.to_at, part.from_at), until, size)
+                    to_char(coalesce(found.to_at, part.from_at) AT TIME ZONE 'UTC', 'HH24MISSUS')),
+                part.partition, coalesce(found.to_at, part.from_at), until, size)
             ON CONFLICT DO NOTHING;
         END IF;
     END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION rota.close_log_spans(bigint) FROM PUBLIC;
+
+-- Closes the spans that are due, and returns the statement that builds an index which is missing. Looks at index builds
+-- of this database only: other databases of the server may have the same table numbers, where both were copied from
+-- one template. For a role that does not own the lines the owner's function indexes them, once their day is over.
+-- Called by: sql/upkeep/next_log_index.sql.
+CREATE FUNCTION rota.next_log_index(least_bytes bigint) RETURNS TABLE (leftover text, statement text, analysis text)
+LANGUAGE plpgsql VOLATILE SET jit = off SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
+DECLARE
+    is_owner boolean := (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = 'rota.logs'::regclass);
+    part  record;
+BEGIN
+    PERFORM rota.close_log_spans(CASE WHEN is_owner THEN least_bytes END);
     FOR part IN SELECT s.*, p.relation, s.from_at > p.from_at OR s.to_at < p.to_at AS is_partial
                 FROM rota.log_spans s JOIN rota.log_partitions() p ON p.partition = s.partition
                 WHERE NOT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
                                   WHERE i.indrelid = p.relation AND c.relname = s.index_name AND i.indisvalid)
                   AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index b
                       WHERE b.datname = current_database() AND b.relid = p.relation)
+                  AND (is_owner OR p.to_at <= rota.now())
                 ORDER BY s.from_at DESC LIMIT 1 LOOP
         IF NOT is_owner THEN
             statement := format('SELECT rota.index_log_words(%L)', part.index_name);

@@ -123,13 +123,21 @@ CREATE FUNCTION rota.job_functions(text text DEFAULT NULL) RETURNS TABLE (
 $$;
 
 -- The function that calls others as this role; NULL where nobody has made it.
--- Called by: allow_run_as, caller_state, check_sql_job, make_run_as, sql_job_call.
+-- Called by: allow_run_as, caller_state, check_sql_job, make_run_as, may_run_as, sql_job_call.
 CREATE FUNCTION rota.find_run_as(role_name text) RETURNS oid LANGUAGE sql STABLE AS $$
     SELECT to_regprocedure(format('rota.%I(regprocedure,jsonb,text)', 'run_as_' || role_name))::oid
 $$;
 
+-- Whether the current role may have a function called as this one: it may become it, or run jobs as it.
+-- Called by: check_sql_job.
+CREATE FUNCTION rota.may_run_as(role_name text) RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT coalesce(has_function_privilege(rota.find_run_as(role_name), 'EXECUTE')
+        OR pg_has_role(to_regrole(quote_ident(role_name))::oid, 'MEMBER'), false)
+$$;
+
 -- Refuses a job of kind sql that names no function which exists and takes what jobs give, or a role that jobs may not
--- run as.
+-- run as. Which function is called as another role is said by who could call it so: otherwise a worker that is allowed
+-- would call it for somebody who is not.
 -- Called by: before_job.
 CREATE FUNCTION rota.check_sql_job(new rota.jobs, old rota.jobs) RETURNS rota.jobs
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -148,6 +156,12 @@ BEGIN
         PERFORM rota.bad_job(NEW.name, format('jobs may not run as role "%s"', NEW.run_as),
             format('Call allow_run_as(%L) in this schema, as a superuser or as its owner and member of that role.',
                 NEW.run_as));
+    END IF;
+    IF NEW.run_as IS NOT NULL AND (NEW.function_name, NEW.run_as) IS DISTINCT FROM (OLD.function_name, OLD.run_as)
+        AND NOT rota.may_run_as(NEW.run_as) THEN
+        PERFORM rota.bad_job(NEW.name, format('role "%s" may not choose what jobs call as role "%s"', current_user,
+            NEW.run_as), format('Do it as a member of that role, or call allow_run_as(%L, %L) in this schema, as a '
+            'superuser or as its owner and member of that role.', NEW.run_as, current_user));
     END IF;
     NEW.executor := 'sql';
     RETURN NEW;

@@ -26,8 +26,9 @@ BEGIN
         EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %s GRANT %s ON %s TO %I',
                        pg_get_userbyid(owner), place, given.rights, given.things, role_name);
     END LOOP;
-    -- Who migrates, and which tables are partitioned, is the owner's business.
-    EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON rota.migrations, rota.partitioned FROM %I', role_name);
+    -- Who migrates, which tables are partitioned, and what becomes an index, is the owner's business.
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON rota.migrations, rota.partitioned, rota.log_spans FROM %I',
+        role_name);
     -- Not what calls functions as other roles: allow_run_as gives that.
     FOR given IN SELECT p.oid::regprocedure AS function FROM pg_proc p
                  WHERE p.pronamespace = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'rota.jobs'::regclass)

@@ -1,6 +1,6 @@
 -- What operators did, the oldest first, or one entry. An entry's id is the place after which the next page begins.
-SELECT id, at, actor, db_user, action, object_type, object_id, tenant, rota.listed(before, %(value_bytes)s::integer) AS before,
-       rota.listed(after, %(value_bytes)s::integer) AS after, reason, jsonb_build_array(id) AS place
+SELECT id, at, actor, db_user, action, object_type, object_id, tenant, rota.listed(before, %(value_bytes)s::integer, '/audit/{entry_id}') AS before,
+       rota.listed(after, %(value_bytes)s::integer, '/audit/{entry_id}') AS after, reason, jsonb_build_array(id) AS place
 FROM rota.audit
 WHERE (%(id)s::bigint IS NULL OR id = %(id)s::bigint)
   AND (%(actor)s::text IS NULL OR actor = %(actor)s::text)

@@ -1,6 +1,6 @@
 -- Events of one name, the newest first, where few tenants have any: each is looked up by the key, which leads with the tenant. A name that
 -- came once is found without reading all others.
-SELECT e.tenant, e.name, e.id, e.at, rota.listed(e.payload, %(value_bytes)s::integer) AS payload, e.key, e.actor, e.role, e.source, rota.listed(e.metadata, %(value_bytes)s::integer) AS metadata, e.duplicate_of, coalesce(e.deliveries, '[]') AS deliveries,
+SELECT e.tenant, e.name, e.id, e.at, rota.listed(e.payload, %(value_bytes)s::integer, '/events/{event_id}') AS payload, e.key, e.actor, e.role, e.source, rota.listed(e.metadata, %(value_bytes)s::integer, '/events/{event_id}') AS metadata, e.duplicate_of, coalesce(e.deliveries, '[]') AS deliveries,
        rota.event_outcome(e.deliveries, e.duplicate_of) AS outcome, jsonb_build_array(e.id) AS place
 FROM unnest(%(tenants)s::text[]) AS t (tenant)
 CROSS JOIN LATERAL (

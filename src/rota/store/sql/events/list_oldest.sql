@@ -1,5 +1,5 @@
 -- Events, the oldest first. A name is looked up by the key, what a pattern or a word narrows is looked through forwards.
-SELECT e.tenant, e.name, e.id, e.at, rota.listed(e.payload, %(value_bytes)s::integer) AS payload, e.key, e.actor, e.role, e.source, rota.listed(e.metadata, %(value_bytes)s::integer) AS metadata, e.duplicate_of, coalesce(e.deliveries, '[]') AS deliveries,
+SELECT e.tenant, e.name, e.id, e.at, rota.listed(e.payload, %(value_bytes)s::integer, '/events/{event_id}') AS payload, e.key, e.actor, e.role, e.source, rota.listed(e.metadata, %(value_bytes)s::integer, '/events/{event_id}') AS metadata, e.duplicate_of, coalesce(e.deliveries, '[]') AS deliveries,
        rota.event_outcome(e.deliveries, e.duplicate_of) AS outcome, jsonb_build_array(e.id) AS place
 FROM rota.events e
 WHERE (%(id)s::bigint IS NULL OR e.id = %(id)s::bigint)

@@ -11,9 +11,9 @@ WITH timed AS (
     FROM rota.workers w CROSS JOIN LATERAL unnest(w.jobs) k (job)
     WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp() AND (%(name)s::text IS NULL OR k.job = %(name)s::text) GROUP BY k.job
 )
-SELECT j.name, j.description, j.queue, j.priority, j.max_attempts, j.timeout_seconds, j.backoff, j.executor, j.payload_schema,
-       j.tags, j.metadata, j.source, j.created_at, j.updated_at,
-       j.default_payload, j.is_enabled, j.application, j.code, j.edited, j.deleted_from_code_at, j.log_level, j.version, j.events, j.event_filters, j.event_delivery, j.retention,
+SELECT j.name, rota.listed_text(j.description, %(value_bytes)s::integer) AS description, j.queue, j.priority, j.max_attempts, j.timeout_seconds, j.backoff, j.executor, rota.listed(j.payload_schema, %(value_bytes)s::integer, '/jobs/{name}') AS payload_schema,
+       j.tags, rota.listed(j.metadata, %(value_bytes)s::integer, '/jobs/{name}') AS metadata, j.source, j.created_at, j.updated_at,
+       rota.listed(j.default_payload, %(value_bytes)s::integer, '/jobs/{name}') AS default_payload, j.is_enabled, j.application, rota.listed(j.code, %(value_bytes)s::integer, '/jobs/{name}') AS code, j.edited, j.deleted_from_code_at, j.log_level, j.version, j.events, rota.listed(j.event_filters, %(value_bytes)s::integer, '/jobs/{name}') AS event_filters, j.event_delivery, j.retention,
        j.kind, j.function_name, j.run_as, j.transaction_mode, j.is_system, j.delay_seconds, j.expires_in_seconds, j.key, j.tenant, j.definition_hash,
        (SELECT e.finished_at FROM rota.ended_runs e WHERE e.job = j.name ORDER BY e.finished_at DESC LIMIT 1) AS last_run_at, t.next_run_at,
        array_remove(ARRAY['on_demand', CASE WHEN t.has_cron THEN 'cron' END, CASE WHEN t.has_interval THEN 'interval' END,

@@ -1,7 +1,7 @@
 -- Of the next so many rows of a ledger, the newest first, those that did not simply run, or that a backfill has filled: one that
 -- ticks every second has millions of rows, and a page looks at a part of them.
 SELECT o.schedule, o.nominal_at, o.through_at, o.count, o.decision, o.reason, o.claimed_at, o.decided_at, o.decided_by, o.enqueued_at, o.run_id,
-       b.backfill_run_id, o.state, o.success, o.duration_ms, o.lateness_ms, o.error, o.is_moved, o.details, rota.run_state(b.backfill_run_id) AS backfill_state,
+       b.backfill_run_id, o.state, o.success, o.duration_ms, o.lateness_ms, rota.listed_text(o.error, %(value_bytes)s::integer) AS error, o.is_moved, o.details, rota.run_state(b.backfill_run_id) AS backfill_state,
        b.backfill_count, CASE WHEN b.backfill_count > 0 THEN rota.backfill_states(o.schedule_id, o.nominal_at, o.through_at) END AS backfill_states,
        jsonb_build_array(o.nominal_at, o.schedule_id) AS place
 FROM unnest(%(ids)s::bigint[]) AS i (id) CROSS JOIN LATERAL (
