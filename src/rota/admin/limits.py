@@ -131,7 +131,7 @@ class LimitCommands(Commands):
         yield from call("set_limit", **given, actor=self.actor)
         return (yield from limits.find_limit(name, tenant))
 
-    @operation(says=_removed, asks=_before_remove, is_dangerous=True)
+    @operation(says=_removed, asks=_before_remove, is_dangerous=True, example="removed")
     def remove(
         self, name: LimitName, *, tenant: LimitTenant = "", reason: Reason = None
     ) -> Plan[str]:
@@ -143,7 +143,7 @@ class LimitCommands(Commands):
         given = {"name": name, "tenant": tenant, "reason": reason, "actor": self.actor}
         return str((yield from call("remove_limit", **given)))
 
-    @operation(says=_unblocked, asks=_before_unblock, result_name="unblocked")
+    @operation(says=_unblocked, asks=_before_unblock, result_name="unblocked", example=1)
     def unblock(
         self,
         name: LimitName,

@@ -37,8 +37,9 @@ ShowTime = Callable[[datetime], str]
 # What an operation did, behind the name of its target: result, whether it changed, times.
 Says = Callable[[Any, bool, ShowTime], str]
 
+_REASON = "the mail provider is down"
 Reason = Annotated[
-    str | None, Field("Reason, recorded in the audit trail.", longest=2000, metavar="TEXT")
+    str | None, Field("Reason, recorded in the audit trail.", _REASON, longest=2000, metavar="TEXT")
 ]
 Version = Annotated[
     int | None, Field("Fail unless this is the current version.", least=1, metavar="N")
@@ -70,8 +71,8 @@ class Noun:
 @dataclass(frozen=True, slots=True)
 class Operation:
     """A declared operation. `asks` says of a target what the operation would mean for it, before
-    it is confirmed; `creates`: the target need not exist; `result_name`: the key of a result that
-    is a plain value. `completes` makes the changes of a form in which every field was shown."""
+    it is confirmed; `creates`: the target need not exist; `result_name` and `example` are of a result
+    that is a plain value. `completes` makes the changes of a form in which every field was shown."""
 
     verb: str
     says: Says
@@ -81,6 +82,7 @@ class Operation:
     creates: bool = False
     is_dangerous: bool = False
     result_name: str = "result"
+    example: Any = None
     title: str = ""
     completes: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 

@@ -17,7 +17,7 @@ import inspect
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, create_model
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from rota.admin.operations import Noun, Operation, commands_of, operations_of, plan_of
 from rota.api.changes import set_changed, telling
@@ -125,8 +125,12 @@ def _result(noun: Noun, operation: Operation) -> type[BaseModel]:
     """The answer of an operation whose result is a plain value."""
     name = f"{operation.verb.capitalize()}{name_of(noun.record)}Result"
     about = (inspect.getdoc(operation.plan) or "").rpartition("Returns ")[2].rstrip(".")
-    field = (operation.result, Field(description=f"{about[:1].upper()}{about[1:]}."))
-    return create_model(name, __doc__="What was done.", **{operation.result_name: field})  # type: ignore[call-overload,no-any-return]
+    inside = {
+        "__annotations__": {operation.result_name: operation.result},
+        operation.result_name: Field(description=f"{about[:1].upper()}{about[1:]}."),
+        "model_config": examples({operation.result_name: operation.example}),
+    }
+    return type(name, (BaseModel,), inside | {"__doc__": "What was done.", "__module__": __name__})
 
 
 def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
@@ -165,11 +169,11 @@ def _body(noun: Noun, operation: Operation, inputs: list[Argument]) -> inspect.P
     is_change = any(one.default is UNCHANGED for one in inputs)
     name = f"{operation.verb.capitalize()}{name_of(noun.record)}"
     shown = {one.name: one.field.example for one in inputs if one.field.example is not None}
-    base = ChangeBody if is_change else Body
-    config = {"model_config": examples(shown)} if shown else {}
-    parent = type(base.__name__, (base,), {"__module__": __name__, **config})
-    fields: dict[str, Any] = {one.name: _field(one) for one in inputs}
-    model: Any = create_model(name, __base__=parent, __doc__="Arguments.", **fields)
+    fields = {one.name: _field(one) for one in inputs}
+    inside: dict[str, Any] = {name: default for name, (_, default) in fields.items()}
+    inside["__annotations__"] = {name: kind for name, (kind, _) in fields.items()}
+    inside |= {"__doc__": "Arguments.", "__module__": __name__, "model_config": examples(shown)}
+    model: Any = type(name, (ChangeBody if is_change else Body,), inside)
     if is_change:
         return _parameter("body", model)
     return inspect.Parameter("body", _PARAMETER, annotation=model | None, default=None)

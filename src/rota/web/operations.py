@@ -48,8 +48,8 @@ class Input:
 class OperationPage(Page):
     template: ClassVar[str] = "operation.html"
 
-    noun: Noun
-    operation: Operation
+    heading: str
+    button: str
     name: str
     action: str
     back: str
@@ -62,15 +62,7 @@ class OperationPage(Page):
 
     @property
     def title(self) -> str:
-        if not self.name:
-            return f"New {self.noun.one}"
-        verb = self.operation.title or f"{self.operation.verb.capitalize()} {self.noun.one}"
-        return f"{verb} {self.name}"
-
-    @property
-    def button(self) -> str:
-        verb = "create" if not self.name else self.operation.verb
-        return f"{verb.capitalize()} {self.noun.one} {self.name}".strip()
+        return self.heading
 
 
 def path_of(noun: str, name: str, tenant: str = "") -> str:
@@ -194,9 +186,11 @@ class _OperationForm:
                 is_required=True, error=wrong.get("reason"),
             ),
         ]  # fmt: skip
+        verb = (operation.verb if name else "create").capitalize()
+        title = operation.title or f"{verb} {self._noun.one}"
         return OperationPage(
-            self._noun,
-            operation,
+            f"{title} {name}" if name else f"New {self._noun.one}",
+            f"{verb} {self._noun.one} {name}".strip(),
             name,
             action=f"{path}?{query}" if query else path,
             back=path_of(self._noun.many, **self._where(scope)) if name else f"/{self._noun.many}",
