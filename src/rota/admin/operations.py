@@ -71,8 +71,9 @@ class Noun:
 @dataclass(frozen=True, slots=True)
 class Operation:
     """A declared operation. `asks` says of a target what the operation would mean for it, before
-    it is confirmed; `creates`: the target need not exist; `result_name` and `example` are of a result
-    that is a plain value. `completes` makes the changes of a form in which every field was shown."""
+    it is confirmed. `creates`: the target need not exist. `result_name` and `example` describe a
+    result that is a plain value. `completes` makes the changes of a form that shows every field.
+    """
 
     verb: str
     says: Says
