@@ -16,10 +16,10 @@ pytestmark = BROWSER
 async def test_pause_and_resume(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open("/queues/mail")
-    await do(tab, "pause", reason="provider down", until="2h", said="Queue mail is paused")
+    await do(tab, "pause", reason="provider down", until="2h", said="Queue mail paused until")
     assert audit(place) == ("queue.paused", "grace", "provider down")
     await expect(tab.page.locator("main")).to_contain_text("“provider down”")
-    await do(tab, "resume", reason="it is back", said="Queue mail is resumed")
+    await do(tab, "resume", reason="it is back", said="Queue mail resumed")
     assert audit(place) == ("queue.resumed", "grace", "it is back")
 
 
@@ -28,8 +28,8 @@ async def test_pause_and_resume(place: Place, open_tab: OpenTab, scripts: bool) 
 async def test_a_cap(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open("/queues/mail")
-    said = "500 runs may wait in queue mail"
-    await do(tab, "cap", reason="provider slow", max_waiting="500", said=said)
+    said = "Queue mail has at most 500 waiting runs"
+    await do(tab, "set", reason="provider slow", max_waiting="500", said=said)
     assert audit(place) == ("queue.updated", "grace", "provider slow")
     await expect(tab.page.locator("main")).to_contain_text("at most 500, then new runs are refused")
     await place.app.queues.set("mail", max_waiting=None)

@@ -71,7 +71,8 @@ class Noun:
 @dataclass(frozen=True, slots=True)
 class Operation:
     """A declared operation. `asks` says of a target what the operation would mean for it, before
-    it is confirmed. `creates`: the target need not exist. `result_name` and `example` describe a
+    it is confirmed. `creates`: the target need not exist. Pages ask for a reason
+    unless `is_reason_optional`. `result_name` and `example` describe a
     result that is a plain value. `completes` makes the changes of a form that shows every field.
     """
 
@@ -82,6 +83,7 @@ class Operation:
     asks: Callable[[Any], str] | None = None
     creates: bool = False
     is_dangerous: bool = False
+    is_reason_optional: bool = False
     result_name: str = "result"
     example: Any = None
     title: str = ""

@@ -102,7 +102,7 @@ class _OperationForm:
         where = self._where(scope, form)
         problems: dict[str, str] = {}
         given = self._read(form, request, problems)
-        if not form.text("reason"):
+        if not form.text("reason") and not self._operation.is_reason_optional:
             problems["reason"] = _REASON
         if is_new and not problems and await self._exists(scope, where):
             problems["name"] = f"{self._noun.one.capitalize()} {where['name']} already exists."
@@ -183,7 +183,7 @@ class _OperationForm:
             *(_input(one, texts.get(one.name, ""), wrong.get(one.name)) for one in self._inputs),
             Input(
                 "reason", "Reason", texts.get("reason", ""), "kept in the audit",
-                is_required=True, error=wrong.get("reason"),
+                is_required=not operation.is_reason_optional, error=wrong.get("reason"),
             ),
         ]  # fmt: skip
         verb = (operation.verb if name else "create").capitalize()

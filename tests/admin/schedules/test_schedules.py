@@ -69,7 +69,7 @@ async def test_create_and_get(app: rota.App, conn: Connection) -> None:
         ({"at": NOW.replace(tzinfo=None)}, "has no time zone"),
         ({"every": 60, "overlap": "never"}, "overlap must be one of"),
         ({"every": 60, "priority": 10}, "from 0 to 9"),
-        ({"every": 60, "jitter": float("nan")}, "seconds or a timedelta"),
+        ({"every": 60, "jitter": float("nan")}, "must be a duration"),
         ({"every": 60, "enabled": "yes"}, "true or false"),
         ({"cron": "* * * * *", "every_from": "end"}, "every_from"),
         ({"every": 60, "with_seconds": True}, "with_seconds requires cron: .* six fields"),

@@ -107,7 +107,7 @@ class QueueCommands(Commands):
         paused = call("pause_queue", queue=name, reason=reason, until=end, actor=self.actor)
         return bool((yield from paused))
 
-    @operation(says=_resumed, asks=_before_resume)
+    @operation(says=_resumed, asks=_before_resume, is_reason_optional=True)
     def resume(self, name: QueueName, reason: Reason = None) -> Plan[bool]:
         """Resume a paused queue.
 
