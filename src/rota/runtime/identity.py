@@ -1,5 +1,5 @@
-"""One row of rota.workers with everything that belongs to it; discarded as a whole when the lease
-is lost."""
+"""A row of rota.workers with everything that belongs to it; discarded as a whole when the lease is
+lost."""
 
 from __future__ import annotations
 

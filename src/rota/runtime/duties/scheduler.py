@@ -1,8 +1,9 @@
-"""The tick: decides every nominal time that has come, and writes it down.
+"""The tick: decides every nominal time that has come, and records the decision.
 
-Any worker may tick, and many do. What one of them takes is held for a moment, so that two do
-not think about the same schedule; no lock is held while it thinks, and what it writes counts only
-for schedules that are still as they were read. A ticker that stops in between holds nobody up.
+Any worker may tick, and many do. A tick holds its schedules for a moment, so that two workers do
+not decide the same one; it keeps no lock while it decides, and its decisions are written only for
+schedules that have not changed since they were read. A ticker that stops in between delays no
+other.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from rota.timing.judging import Due
 
 _BATCH = 200
 _HOLD_SECONDS = 5.0
-# What is decided is written before the hold runs out, however much there is to decide.
+# Decisions are written before the hold expires, however many there are.
 _THINK_SECONDS = 1.0
 _TURN_SECONDS = 0.002
 
@@ -58,7 +59,7 @@ class Scheduler(Loop):
         self._random = random_number
 
     def serve(self, worker: int) -> None:
-        """Decisions are this worker's from now on."""
+        """Write decisions under this worker id from now on."""
         self._writer.worker = worker
 
     async def run_once(self) -> float:
@@ -68,7 +69,7 @@ class Scheduler(Loop):
         return self._tick_seconds if seconds is None else min(seconds, self._tick_seconds)
 
     async def tick(self) -> int:
-        """One pass. Returns how many schedules it looked at."""
+        """Do one pass; return the number of schedules read."""
         async with self._database.connection() as conn:
             hold, ids = await self._ticks.hold_due(conn, limit=_BATCH, seconds=_HOLD_SECONDS)
             if not ids:
@@ -86,7 +87,7 @@ class Scheduler(Loop):
         return await self._database.fetch_on(conn, query)
 
     async def _think(self, conn: AsyncConn, rows: Sequence[DueRow]) -> None:
-        """Decide them, and write what was decided."""
+        """Decide the schedules, and write the decisions."""
         decided = []
         began = rested = time.monotonic()
         for row in rows:
@@ -97,7 +98,7 @@ class Scheduler(Loop):
                 await self._write(conn, decided)
                 decided, began = [], now
             if now - rested > _TURN_SECONDS:
-                # A long backlog is a long thought; leases and slots want their turn.
+                # Deciding a long backlog takes long; let the event loop run leases and slots.
                 await asyncio.sleep(0)
                 rested = time.monotonic()
         await self._write(conn, decided)
@@ -106,7 +107,7 @@ class Scheduler(Loop):
         await self._writer.write(conn, decided)
 
     async def _decide(self, conn: AsyncConn, row: DueRow) -> Decided | None:
-        """One that cannot be followed stops no other."""
+        """Decide one schedule. A schedule that fails does not affect the others."""
         try:
             schedule = Schedule.read(row.schedule)
             due = Due(

@@ -1,4 +1,4 @@
-"""One heartbeat: renews the lease of one worker, in the thread that has a connection for it."""
+"""The heartbeat: renews the lease of one worker, in the thread that has a connection for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How attempts of tenants have ended, kept in memory until the roll-ups are written."""
+"""Counts of ended attempts per tenant, kept in memory until the roll-ups are written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TenantRollup:
 
 
 class TenantRollups:
-    """A run that nobody in particular owns costs one look."""
+    """A run without a tenant costs only one check."""
 
     def __init__(self) -> None:
         self._rollups: dict[str, TenantRollup] = {}
@@ -49,13 +49,13 @@ class TenantRollups:
         return taken
 
     def put_back(self, taken: dict[str, TenantRollup]) -> None:
-        """To be written another time."""
+        """Keep the roll-ups for the next write."""
         for tenant, one in taken.items():
             self._rollups.setdefault(tenant, TenantRollup()).add(one)
 
 
 def changes(rollups: dict[str, TenantRollup]) -> list[TenantChange]:
-    """As the database takes them."""
+    """Convert the roll-ups for the database."""
     return [
         TenantChange(tenant, one.succeeded, one.failed, one.other, one.seconds)
         for tenant, one in rollups.items()
