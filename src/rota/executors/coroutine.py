@@ -1,4 +1,4 @@
-"""The kind `async`: a coroutine, awaited in its slot. The cheapest there is, and kept so."""
+"""The kind `async`: a coroutine, awaited in its slot. The cheapest kind; keep it so."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CoroutineExecutor(Executor):
 async def _complete(
     attempt: CalledAttempt, transaction: AttemptTransaction, text: str | None
 ) -> CallOutcome:
-    """The body used a transaction: its completion is part of it."""
+    """The body used a transaction: the completion is part of it."""
     if attempt.is_cancelled:
         raise asyncio.CancelledError
     if not transaction.is_open:

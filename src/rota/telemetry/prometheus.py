@@ -1,7 +1,7 @@
 """Metrics in the format of Prometheus.
 
-They come from the database, so that one server speaks for the whole fleet; what it answers is
-made anew for every scrape, and nothing is kept in this process.
+They come from the database, so that one server reports the whole fleet; the response is computed
+for every scrape, and nothing is kept in this process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rota.telemetry import metrics as known
 from rota.telemetry.metrics import Metric
 
 OTHER = "(other)"
-# Queues with series of their own; more than that are names made from data.
+# Queues with series of their own; if there are more, their names are probably made from data.
 MOST_QUEUES = 100
 # From 1 ms to 72 minutes, each four times the one before.
 _EDGES = tuple((number, f"{edge(number):.6g}") for number in range(10, 34, 2))
@@ -38,7 +38,7 @@ _WORKER_STATES = ("live", "draining", "stopping", "stuck", "failing", "silent", 
 
 
 def render(totals: Metrics, accept: str = "") -> tuple[bytes, str]:
-    """The page, and its content type, in the dialect that was asked for."""
+    """Return the page and its content type, in the requested format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Page(totals))
     encode, content_type = choose_encoder(accept)
@@ -159,7 +159,8 @@ class _Page(Collector):
         yield _gauge(known.TICK_AGE, [((), min(ages, default=None))])
 
     def _plain_counter(self, metric: Metric) -> Family:
-        """0 where it never happened: a series that appears with its first event hides it."""
+        """Return 0 if nothing was counted: a series that appears with its first event hides that
+        event."""
         total = sum(one.amount for one in self._counters[metric.source or ""])
         return _counter(metric, [((), total)])
 
@@ -194,7 +195,7 @@ class _Page(Collector):
 
 
 def _bounded(depths: Sequence[QueueDepth]) -> list[QueueDepth]:
-    """The deepest queues, and the others as one."""
+    """Return the deepest queues, and the others as one."""
     ordered = sorted(depths, key=lambda it: (-it.queued - it.running, it.queue))
     named, others = ordered[:MOST_QUEUES], ordered[MOST_QUEUES:]
     if others:
