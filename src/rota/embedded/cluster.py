@@ -78,8 +78,8 @@ def _initialise(home: Home, binaries: Binaries, running: FileLock) -> None:
         pass_fds=[running.descriptor],
     )
     if answer.returncode != 0:
-        said = (answer.stderr or answer.stdout).strip()
-        raise EmbeddedError(f"initdb could not create {home.cluster}:\n{said}")
+        output = (answer.stderr or answer.stdout).strip()
+        raise EmbeddedError(f"initdb could not create {home.cluster}:\n{output}")
     home.create(".gitignore", "*\n")
     unfinished.rename(home.cluster)
 

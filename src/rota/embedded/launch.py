@@ -44,8 +44,8 @@ def log_error(home: Home, what: str, offset: int = 0) -> EmbeddedError:
     """Return an error that quotes the last lines of the server's log."""
     written = home.log_file.read_bytes()[offset:] if home.log_file.exists() else b""
     lines = written.decode(errors="replace").splitlines()[-15:]
-    said = "\n".join(lines) or "(nothing)"
-    return EmbeddedError(f"the embedded Postgres {what}; {home.log_file} ends with:\n{said}")
+    ending = "\n".join(lines) or "(nothing)"
+    return EmbeddedError(f"the embedded Postgres {what}; {home.log_file} ends with:\n{ending}")
 
 
 def server_environment() -> dict[str, str]:

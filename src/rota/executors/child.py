@@ -217,9 +217,9 @@ class Child:
 
     def _leave_lifespans(self) -> None:
         entered, self._lifespans = self._lifespans, {}
-        for one in entered.values():
+        for lifespans in entered.values():
             try:
-                self._runner.run(one.leave())
+                self._runner.run(lifespans.leave())
             except BaseException:
                 traceback.print_exc()
 
@@ -249,8 +249,10 @@ class Child:
             definition = registry.find(work.claim.job)
         if definition is None:
             jobs = vars(sys.modules[found.__module__]).values()
-            declared = (getattr(one, "definition", None) for one in list(jobs))
-            definition = next((one for one in declared if _is_of(one, found)), None)
+            declared = (getattr(candidate, "definition", None) for candidate in list(jobs))
+            definition = next(
+                (candidate for candidate in declared if _is_of(candidate, found)), None
+            )
         return getattr(definition, "hooks", None)
 
 

@@ -185,9 +185,9 @@ class ChildHandle(asyncio.Protocol):
     def _receive(self, message: wire.FromChild) -> None:
         match message:
             case wire.ChildLine(_, level, text, fields, is_printed):
-                hear = self._on_printed if is_printed else self._on_log
-                if hear is not None:
-                    self._guarded(hear, level, text, fields)
+                callback = self._on_printed if is_printed else self._on_log
+                if callback is not None:
+                    self._guarded(callback, level, text, fields)
             case wire.Progress(_, fraction, note):
                 if self._on_progress is not None:
                     self._guarded(self._on_progress, fraction, note)

@@ -56,4 +56,4 @@ def end_capture() -> None:
 
 def is_printing() -> bool:
     """Return whether a handler in this process prints the records of loggers."""
-    return any(not isinstance(one, _Silent) for one in logging.getLogger().handlers)
+    return any(not isinstance(handler, _Silent) for handler in logging.getLogger().handlers)

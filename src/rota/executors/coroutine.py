@@ -21,7 +21,7 @@ class CoroutineExecutor(Executor):
     is_bound = True
 
     async def call(self, attempt: CalledAttempt) -> CallOutcome:
-        asking = parent.begin(attempt.claim.id)
+        token = parent.begin(attempt.claim.id)
         capturing = capture.begin(attempt.store_log) if attempt.is_captured else None
         try:
             if around := attempt.around:
@@ -35,7 +35,7 @@ class CoroutineExecutor(Executor):
                 return await _complete(attempt, attempt.transaction, text)
             return RETURNED_NOTHING if text is None else Returned(text)
         finally:
-            parent.end(asking)
+            parent.end(token)
             if capturing is not None:
                 capture.end(capturing)
 

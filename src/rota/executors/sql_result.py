@@ -37,8 +37,8 @@ class InvalidResult(SqlFailure):
 
     @classmethod
     def of(cls, what: str, text: str | None) -> InvalidResult:
-        came = "NULL" if text is None else text
-        quoted = came if len(came) <= _QUOTED else f"{came[:_QUOTED]}…"
+        returned = "NULL" if text is None else text
+        quoted = returned if len(returned) <= _QUOTED else f"{returned[:_QUOTED]}…"
         message = f"{what}; it returned {quoted}"
         return cls("InvalidResult", message, message)
 

@@ -20,12 +20,12 @@ class ThreadExecutor(Executor):
     async def call(self, attempt: CalledAttempt) -> CallOutcome:
         """Call the body in a thread. A thread cannot be cancelled: it is notified, and abandoned
         after a grace period."""
-        told = asyncio.Event()
+        stop_requested = asyncio.Event()
         loop = asyncio.get_running_loop()
-        attempt.tell_instead(lambda: loop.call_soon(told.set))
+        attempt.tell_instead(lambda: loop.call_soon(stop_requested.set))
         trace = otel.carrier()
         call = self._means.threads.call(lambda: _in_thread(attempt, trace, loop))
-        stopped = loop.create_task(told.wait())
+        stopped = loop.create_task(stop_requested.wait())
         try:
             await asyncio.wait((call, stopped), return_when=asyncio.FIRST_COMPLETED)
             if not call.done():

@@ -121,7 +121,7 @@ class Identity:
     ) -> ClaimLoop:
         config = self._config
         queues = served(config.queues)
-        own = sorted({one.queue or "default" for one in registry})
+        own = sorted({job.queue or "default" for job in registry})
         resting_seconds = self._pace.stretched(_LOOK_SECONDS)
         return ClaimLoop(
             feed=self.feed,
@@ -265,14 +265,14 @@ class Identity:
         """Sign off until the worker wakes; return for how many seconds. `hold_still` must have
         returned True."""
         await self.isolation.stop()
-        told = self._parent.unregistered if self._parent is not None else None
+        tell_parent = self._parent.unregistered if self._parent is not None else None
         sleeping = life.fall_asleep(self.worker, most=most, ticking=ticking)
-        return await self._go(told, sleeping) or 0.0
+        return await self._go(tell_parent, sleeping) or 0.0
 
     async def leave(self) -> None:
         """Write the last ends, and sign off."""
-        told = self._parent.leave if self._parent is not None else None
-        await self._go(told, life.set_state(self.worker, "gone"))
+        tell_parent = self._parent.leave if self._parent is not None else None
+        await self._go(tell_parent, life.set_state(self.worker, "gone"))
 
     async def _go(self, tell_parent: Callable[[], None] | None, query: Query[T]) -> T | None:
         """Return None if the state could not be stored."""
@@ -318,7 +318,7 @@ def _services(
 
 def _observers(parent: Parent | None) -> list[AttemptObserver]:
     found = (find_spans(), None if parent is None else parent.show())
-    return [one for one in found if one is not None]
+    return [observer for observer in found if observer is not None]
 
 
 class _Watch:

@@ -50,7 +50,7 @@ class Membership:
         await definitions.announce(worker, version)
         identity = self._make(worker, jobs)
         definitions.current |= {
-            it.name: it for it in parts.built_in.definitions(identity.slots.beside)
+            job.name: job for job in parts.built_in.definitions(identity.slots.beside)
         }
         identity.runner.use(definitions.current)
         await identity.feed.open()
@@ -182,7 +182,7 @@ class Membership:
         """The intake of each job: which payloads the code accepts; 0 for jobs that are not the
         application's code."""
         found = [self._parts.registry.find(job) for job in jobs]
-        return [0 if one is None else one.intake for one in found]
+        return [0 if definition is None else definition.intake for definition in found]
 
     async def jobs_changed(self) -> bool:
         """Store the known jobs again; return whether they were stored."""

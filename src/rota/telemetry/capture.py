@@ -105,8 +105,8 @@ def _of_record(record: logging.LogRecord) -> tuple[str, str, dict[str, Any]] | N
     if record.name == "rota" or record.name.startswith("rota."):
         return None
     # structlog passes its events to a formatter as dicts.
-    said: object = record.msg
-    own = dict(said) if isinstance(said, dict) and "event" in said else {}
+    event: object = record.msg
+    own = dict(event) if isinstance(event, dict) and "event" in event else {}
     message = str(own.pop("event")) if own else record.getMessage()
     extra = {name: it for name, it in vars(record).items() if name not in _STANDARD}
     fields = {name: it for name, it in (own | extra).items() if not name.startswith("_")}

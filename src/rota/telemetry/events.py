@@ -109,7 +109,7 @@ def _queues(before: Changes, now: Changes) -> Iterator[Event]:
         yield Event("queue.changed", {"queue": queue} | _depth(new) | {"oldest_seconds": oldest})
     attempts = sum(now.attempts.values()) - sum(before.attempts.values())
     if is_other or attempts:
-        sums = {name: sum(getattr(one, name) for one in now.depths.values()) for name in _DEPTH}
+        sums = {name: sum(getattr(depth, name) for depth in now.depths.values()) for name in _DEPTH}
         yield Event("stats.changed", sums | {"attempts": attempts})
 
 

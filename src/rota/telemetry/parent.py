@@ -25,5 +25,5 @@ def run_id() -> int | None:
 
 def triggered_by() -> str | None:
     """Return the JSON that the database stores for such a run; None outside of any run."""
-    asking = run_id()
-    return None if asking is None else f'{{"type": "code", "run": {asking}}}'
+    run = run_id()
+    return None if run is None else f'{{"type": "code", "run": {run}}}'

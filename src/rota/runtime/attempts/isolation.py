@@ -126,6 +126,7 @@ def inline_jobs(definitions: Mapping[str, JobDefinition], *, has_processes: bool
     """The jobs that can be executed only in the worker's own process."""
     return [
         name
-        for name, one in definitions.items()
-        if one.executor != "process" and not (has_processes and is_reachable(one.function))
+        for name, definition in definitions.items()
+        if definition.executor != "process"
+        and not (has_processes and is_reachable(definition.function))
     ]

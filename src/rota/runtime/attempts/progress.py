@@ -42,15 +42,15 @@ class ProgressBoard(Loop):
         with self._lock:
             key = run_id, attempt
             self._held.setdefault(key, None)
-            if (said := self._latest.pop(key, None)) is not None:
-                self._held[key] = said
+            if (report := self._latest.pop(key, None)) is not None:
+                self._held[key] = report
             return key not in self._writing
 
     def release(self, run_id: int, attempt: int) -> None:
         """Write the report made meanwhile; if the attempt has ended, that has no effect."""
         with self._lock:
-            if (said := self._held.pop((run_id, attempt), None)) is not None:
-                self._latest[run_id, attempt] = said
+            if (report := self._held.pop((run_id, attempt), None)) is not None:
+                self._latest[run_id, attempt] = report
 
     async def run_once(self) -> float:
         with self._lock:
@@ -74,25 +74,25 @@ class ProgressBoard(Loop):
                 await self._send(latest)
         except psycopg.DataError:
             if len(latest) > 1:
-                for key, said in latest.items():
-                    await self._write({key: said})
+                for key, report in latest.items():
+                    await self._write({key: report})
                 return
             ((key, (fraction, words)),) = latest.items()
             await self._send({key: (fraction, words and ascii(words)[1:-1])})
 
     async def _send(self, latest: Latest) -> None:
-        reports = [ProgressReport(*key, *said) for key, said in latest.items()]
+        reports = [ProgressReport(*key, *report) for key, report in latest.items()]
         query = report_progress(self.worker, reports)
         held = set(await self._database.fetch(query, is_hurried=False))
         if held:
-            self._say_again({key: said for key, said in latest.items() if key[0] in held})
+            self._say_again({key: report for key, report in latest.items() if key[0] in held})
 
     def _say_again(self, unwritten: Latest) -> None:
         """Keep reports for the next write, unless the attempt has a newer one or its own
         transaction."""
         with self._lock:
             self._latest = {
-                key: said
-                for key, said in (unwritten | self._latest).items()
+                key: report
+                for key, report in (unwritten | self._latest).items()
                 if key not in self._held
             }

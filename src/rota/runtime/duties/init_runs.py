@@ -23,6 +23,6 @@ async def run_inits(conn: AsyncConn, database: Database, worker: int, release: s
         else:
             get_logger("worker").info("init schedule started a run", schedule=schedule, run=run_id)
     if held:
-        said = "init schedules wait: an open transaction has locked them"
-        get_logger("worker").warning(said, schedules=", ".join(held))
+        text = "init schedules wait: an open transaction has locked them"
+        get_logger("worker").warning(text, schedules=", ".join(held))
     return not held

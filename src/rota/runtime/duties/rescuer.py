@@ -56,8 +56,8 @@ class Rescuer(Loop):
         query = rescue(_BATCH, everywhere=everywhere)
         while True:
             rescued = await self._database.fetch(query, is_hurried=False)
-            for one in rescued:
-                self._log.info("rescued", **one._asdict())
+            for run in rescued:
+                self._log.info("rescued", **run._asdict())
             self.goes_on()
             if len(rescued) < _BATCH:
                 return

@@ -69,7 +69,7 @@ class BuiltInJobs:
 
 
 def _summary(done: RetentionResult) -> dict[str, object]:
-    waiting = [one.partition for one in done.items if one.note is not None]
-    dropped = [one.partition for one in done.items if one.action == "drop" and one.note is None]
-    deleted = sum(one.rows for one in done.items if one.action == "delete")
+    waiting = [item.partition for item in done.items if item.note is not None]
+    dropped = [item.partition for item in done.items if item.action == "drop" and item.note is None]
+    deleted = sum(item.rows for item in done.items if item.action == "delete")
     return {"dropped": dropped, "deleted_rows": deleted, "left": waiting}

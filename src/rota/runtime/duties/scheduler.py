@@ -91,8 +91,8 @@ class Scheduler(Loop):
         decided = []
         began = rested = time.monotonic()
         for row in rows:
-            if one := await self._decide(conn, row):
-                decided.append(one)
+            if decision := await self._decide(conn, row):
+                decided.append(decision)
             now = time.monotonic()
             if now - began > _THINK_SECONDS:
                 await self._write(conn, decided)
@@ -139,22 +139,22 @@ class Scheduler(Loop):
     async def _unmet(self, conn: AsyncConn, schedule: Schedule, clock: datetime) -> tuple[str, ...]:
         if not schedule.requires:
             return ()
-        names = [one.name for one in schedule.requires]
+        names = [requirement.name for requirement in schedule.requires]
         query = ticks.requirements(schedule.id, names, schedule.tenant)
         found = await self._database.fetch_on(conn, query)
         if found[0].fault is not None:
             raise TimingError(found[0].fault)
         facts = {fact.name: fact for fact in found}
         unmet = []
-        for one in schedule.requires:
-            fact = facts[one.name]
-            if one.within_seconds is None:
+        for requirement in schedule.requires:
+            fact = facts[requirement.name]
+            if requirement.within_seconds is None:
                 is_met = bool(fact.was_ok)
             else:
-                oldest = clock - timedelta(seconds=one.within_seconds)
+                oldest = clock - timedelta(seconds=requirement.within_seconds)
                 is_met = fact.succeeded_at is not None and fact.succeeded_at >= oldest
             if not is_met:
-                unmet.append(one.name)
+                unmet.append(requirement.name)
         return tuple(unmet)
 
 

@@ -74,8 +74,8 @@ class SqlJobs(Loop):
 
     async def refresh(self) -> None:
         stored = await self._database.fetch(list_sql_jobs(), is_hurried=False)
-        self._jobs |= {one.name: SqlJob(*one) for one in stored}
-        self.names = [one.name for one in stored]
+        self._jobs |= {job.name: SqlJob(*job) for job in stored}
+        self.names = [job.name for job in stored]
 
     async def run_once(self) -> float:
         await self.refresh()

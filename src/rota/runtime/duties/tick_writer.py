@@ -66,23 +66,25 @@ class TickWriter:
             if len(ticks) == 1:
                 await self._give_up(conn, ticks[0][0], error)
                 return
-            for one in ticks:
-                await self.write(conn, [one])
+            for tick in ticks:
+                await self.write(conn, [tick])
             return
-        for one in ticks:
-            if one[0].id in written:
-                self._told.pop(one[0].id, None)
+        for tick in ticks:
+            if tick[0].id in written:
+                self._told.pop(tick[0].id, None)
             else:
-                self._missing.append(one)
+                self._missing.append(tick)
 
     async def _write_together(self, conn: AsyncConn, ticks: list[Decided]) -> set[int]:
-        data = msgspec.json.encode([_written(*one) for one in ticks]).decode()
+        data = msgspec.json.encode([_written(*pair) for pair in ticks]).decode()
         try:
             written = await self._statements.write(conn, self.worker, data)
         except errors.CheckViolation as error:
             if not is_missing_partition(error):
                 raise
-            instants = {one.nominal_at for _, tick in ticks for one in tick.occurrences}
+            instants = {
+                occurrence.nominal_at for _, tick in ticks for occurrence in tick.occurrences
+            }
             await self._fetch_on(conn, ensure_ledger(instants))
             written = await self._statements.write(conn, self.worker, data)
         self._crowded |= {s.id for s, tick in ticks if tick.cancels_running and s.id in written}
@@ -97,13 +99,13 @@ class TickWriter:
             if not held:
                 break
             await asyncio.sleep(seconds)
-            ids = {one.id for one in held}
-            await self.write(conn, [one for one in missing if one[0].id in ids])
+            ids = {schedule.id for schedule in held}
+            await self.write(conn, [tick for tick in missing if tick[0].id in ids])
             missing, self._missing = self._missing, []
             held = await self._holders(conn, missing) if missing else []
-        for one in held:
-            self._tell_held(one)
-        passed, self._passed = self._passed | {one.id for one in held}, set()
+        for schedule in held:
+            self._tell_held(schedule)
+        passed, self._passed = self._passed | {schedule.id for schedule in held}, set()
         if passed:
             await self._fetch_on(conn, pass_over(batch, passed, seconds=_PASS_SECONDS))
         await self._make_room(conn)
@@ -146,12 +148,12 @@ class TickWriter:
     async def _give_up(
         self, conn: AsyncConn, schedule: Schedule, error: errors.DatabaseError
     ) -> None:
-        said = error.diag.message_primary or str(error)
+        message = error.diag.message_primary or str(error)
         if _is_of_the_row(error):
-            told = f"its runs could not be enqueued: {said}"
-            await self.park(conn, schedule.id, schedule.name, schedule.tick_version, told)
+            reason = f"its runs could not be enqueued: {message}"
+            await self.park(conn, schedule.id, schedule.name, schedule.tick_version, reason)
         else:
-            self.leave(schedule.id, schedule.name, said)
+            self.leave(schedule.id, schedule.name, message)
 
     def leave(self, number: int, name: str, error: object) -> None:
         """Leave the schedule for the next tick: nothing is wrong with the schedule itself."""

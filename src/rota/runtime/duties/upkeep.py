@@ -123,10 +123,10 @@ class Upkeep(Loop):
 
     def _tell(self, duty: str, error: psycopg.Error) -> None:
         """Log an error once, until it changes."""
-        said = error.diag.message_primary or str(error)
-        if self._told.get(duty) != said:
-            self._told[duty] = said
-            self._log.warning("an upkeep task failed and will be retried", duty=duty, error=said)
+        message = error.diag.message_primary or str(error)
+        if self._told.get(duty) != message:
+            self._told[duty] = message
+            self._log.warning("an upkeep task failed and will be retried", duty=duty, error=message)
 
     def _is_due(self, duty: str, seconds: float) -> bool:
         last = self._done.get(duty)
@@ -136,8 +136,8 @@ class Upkeep(Loop):
         return True
 
     async def _park(self) -> None:
-        """Park runs of unknown jobs. Finding them reads the whole backlog, so the next search
-        starts only after fifty times the duration of this one."""
+        """Park runs of unknown jobs. If any wait, finding them reads the whole backlog, so the next
+        search starts only after fifty times the duration of this one."""
         started = time.monotonic()
         if started < self._next_park:
             return

@@ -23,9 +23,9 @@ class Borrowed:
 
     def fetch(self, query: Query[T], seconds: float) -> T:
         """Called from the thread. The wait is limited, because the event loop may be blocked."""
-        asking = asyncio.run_coroutine_threadsafe(self._database.fetch(query), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._database.fetch(query), self._loop)
         try:
-            return asking.result(seconds)
+            return future.result(seconds)
         except (LateAnswer, CancelledError) as error:
-            asking.cancel()
+            future.cancel()
             raise psycopg.OperationalError("no connection was free for the lease") from error

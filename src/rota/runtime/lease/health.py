@@ -83,8 +83,8 @@ class Health:
     def look(self) -> list[Trouble]:
         """Return every trouble that has lasted too long, the longest first."""
         now = self._clock()
-        found = [one for turns in self._turns.values() if (one := turns.trouble(now))]
-        found.sort(key=lambda one: -one.seconds)
+        found = [trouble for turns in self._turns.values() if (trouble := turns.trouble(now))]
+        found.sort(key=lambda trouble: -trouble.seconds)
         errors = max((turns.errors for turns in self._turns.values()), default=0)
         text = "; ".join(map(str, found))[:_TEXT_LENGTH] or None
         self.report = HealthReport(self._claimed_at, self._finished_at, errors, text)

@@ -90,7 +90,9 @@ class Counters:
 
     def take(self) -> dict[Key, PendingCounter]:
         pickups, self._pickups = self._pickups, {}
-        self.put_back({("pickups", (("queue", queue),)): it for queue, it in pickups.items()})
+        self.put_back(
+            {("pickups", (("queue", queue),)): counter for queue, counter in pickups.items()}
+        )
         with self._lock:
             taken, self._counters = self._counters, {}
         return taken
@@ -98,8 +100,8 @@ class Counters:
     def put_back(self, taken: dict[Key, PendingCounter]) -> None:
         """Keep the counters for the next write."""
         with self._lock:
-            for key, one in taken.items():
-                self._counters.setdefault(key, PendingCounter()).add(one)
+            for key, counter in taken.items():
+                self._counters.setdefault(key, PendingCounter()).add(counter)
 
     def _counter(self, name: str, labels: dict[str, str]) -> PendingCounter:
         return self._counters.setdefault((name, tuple(sorted(labels.items()))), PendingCounter())
@@ -113,6 +115,6 @@ class Counters:
 def changes(counters: dict[Key, PendingCounter]) -> list[CounterChange]:
     """Convert the counters for the database."""
     return [
-        CounterChange(name, dict(labels), one.amount, one.seconds, one.buckets)
-        for (name, labels), one in counters.items()
+        CounterChange(name, dict(labels), counter.amount, counter.seconds, counter.buckets)
+        for (name, labels), counter in counters.items()
     ]

@@ -108,8 +108,10 @@ class Rollups(Loop):
 
     async def _write(self, rollups: dict[tuple[str, str, str], Rollup]) -> None:
         written = [
-            AttemptRollup(*key, one.attempts, one.duration_ms, one.longest_ms, pack(one.buckets))
-            for key, one in rollups.items()
+            AttemptRollup(
+                *key, rollup.attempts, rollup.duration_ms, rollup.longest_ms, pack(rollup.buckets)
+            )
+            for key, rollup in rollups.items()
         ]
         query = add_rollups(self.worker, written)
         await self._database.fetch(query, is_hurried=False)

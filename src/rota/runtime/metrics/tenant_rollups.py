@@ -33,16 +33,16 @@ class TenantRollups:
         tenant = claim.tenant
         if not tenant:
             return
-        one = self._rollups.get(tenant)
-        if one is None:
-            one = self._rollups[tenant] = TenantRollup()
+        rollup = self._rollups.get(tenant)
+        if rollup is None:
+            rollup = self._rollups[tenant] = TenantRollup()
         if outcome == "succeeded":
-            one.succeeded += 1
+            rollup.succeeded += 1
         elif outcome in FAILED_ATTEMPT_STATES:
-            one.failed += 1
+            rollup.failed += 1
         else:
-            one.other += 1
-        one.seconds += duration_ms / 1000
+            rollup.other += 1
+        rollup.seconds += duration_ms / 1000
 
     def take(self) -> dict[str, TenantRollup]:
         taken, self._rollups = self._rollups, {}
@@ -50,13 +50,13 @@ class TenantRollups:
 
     def put_back(self, taken: dict[str, TenantRollup]) -> None:
         """Keep the roll-ups for the next write."""
-        for tenant, one in taken.items():
-            self._rollups.setdefault(tenant, TenantRollup()).add(one)
+        for tenant, rollup in taken.items():
+            self._rollups.setdefault(tenant, TenantRollup()).add(rollup)
 
 
 def changes(rollups: dict[str, TenantRollup]) -> list[TenantChange]:
     """Convert the roll-ups for the database."""
     return [
-        TenantChange(tenant, one.succeeded, one.failed, one.other, one.seconds)
-        for tenant, one in rollups.items()
+        TenantChange(tenant, rollup.succeeded, rollup.failed, rollup.other, rollup.seconds)
+        for tenant, rollup in rollups.items()
     ]

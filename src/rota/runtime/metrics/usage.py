@@ -23,7 +23,7 @@ class Usage(NamedTuple):
 
 def measure(pid: int) -> Usage:
     """Measure a process and those below it. A process that ends meanwhile is left out."""
-    found = [one for each in _family(pid) if (one := _read(each)) is not None]
+    found = [usage for each in _family(pid) if (usage := _read(each)) is not None]
     if found:
         return Usage(sum(memory for memory, _ in found), sum(ticks for _, ticks in found))
     if pid == os.getpid():
@@ -33,8 +33,8 @@ def measure(pid: int) -> Usage:
 
 def _family(pid: int) -> list[int]:
     found = [pid]
-    for one in found:
-        found += _children(one)
+    for process in found:
+        found += _children(process)
         if len(found) > _MOST:
             break
     return found

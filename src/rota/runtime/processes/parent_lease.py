@@ -147,8 +147,8 @@ class ParentLease:
     def _tell_ended(self, ended: EndedWorker) -> None:
         """Safe to repeat: every statement names the worker, and affects only its runs."""
         worker = ended.worker
-        for one in ended.overdue:
-            self._time_out(worker, one)
+        for attempt in ended.overdue:
+            self._time_out(worker, attempt)
         try:
             if not self._fetch(leases.declare_lost(worker)):
                 return
@@ -176,8 +176,8 @@ class ParentLease:
         """The supervisor rescues, because there may be no other worker."""
         while True:
             rescued = self._fetch(rescue(_RESCUED_AT_ONCE, everywhere=False))
-            for one in rescued:
-                self._log.info("rescued", **one._asdict())
+            for run in rescued:
+                self._log.info("rescued", **run._asdict())
             if len(rescued) < _RESCUED_AT_ONCE:
                 return
 

@@ -103,8 +103,8 @@ class Relay:
             line.closing = self._loop.create_task(line.close())
 
     def _called(self, words: str, channel: str) -> None:
-        for one in list(self._lines) if channel == self._listener.common else [channel]:
-            self._send(one, words)
+        for target in list(self._lines) if channel == self._listener.common else [channel]:
+            self._send(target, words)
 
     def _changed(self, is_listening: bool) -> None:
         for channel in list(self._lines):

@@ -14,7 +14,7 @@ from rota.runtime.worker import Worker
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Wakes a worker; not every platform has such a signal.
-CALLS = tuple(one for one in signal.Signals if one.name == "SIGUSR1")
+CALLS = tuple(number for number in signal.Signals if number.name == "SIGUSR1")
 EXIT_LATE = 1
 
 
@@ -22,19 +22,19 @@ async def run_until_signal(worker: Worker) -> int:
     """Start the worker; stop it in order at the first SIGTERM or SIGINT. At the second one
     interrupt running attempts. The process ends within its time limits, whatever hangs. Return the
     exit code. SIGUSR1 wakes a worker that sleeps."""
-    asked = asyncio.Event()
-    is_asked = is_started = False
+    stop_requested = asyncio.Event()
+    is_stopping = is_started = False
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         """Not a handler of the event loop, which may be blocked."""
-        nonlocal is_asked
+        nonlocal is_stopping
         if not is_started and worker.is_held_up:
             _die(signal.Signals(number))
-        elif not is_asked:
-            is_asked = True
+        elif not is_stopping:
+            is_stopping = True
             end_within(worker.shutdown_seconds + STOP_MARGIN, EXIT_LATE)
-            loop.call_soon_threadsafe(asked.set)
+            loop.call_soon_threadsafe(stop_requested.set)
         elif is_started:
             end_within(STOP_MARGIN, EXIT_LATE)
             loop.call_soon_threadsafe(worker.hurry)
@@ -53,7 +53,7 @@ async def run_until_signal(worker: Worker) -> int:
     try:
         await worker.start()
         is_started = True
-        await _either(asked.wait(), worker.wait_stopped())
+        await _either(stop_requested.wait(), worker.wait_stopped())
         await worker.stop()
     finally:
         for number, handler in before.items():

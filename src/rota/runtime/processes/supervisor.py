@@ -96,8 +96,8 @@ class Supervisor:
         self._exit_code = 0
 
     def run(self) -> int:
-        before = {one: signal.signal(one, self._on_signal) for one in _STOPPING_SIGNALS}
-        before |= {one: signal.signal(one, self._on_call) for one in CALLS}
+        before = {number: signal.signal(number, self._on_signal) for number in _STOPPING_SIGNALS}
+        before |= {number: signal.signal(number, self._on_call) for number in CALLS}
         self._leases.start()
         self._relay.start()
         self._log.info("supervisor started", processes=len(self._children), pid=os.getpid())
@@ -112,8 +112,8 @@ class Supervisor:
             self._kill_all()
             self._relay.stop(_LAST_WORDS)
             self._leases.stop(_LAST_WORDS)
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         self._log.info("supervisor stopped", exit_code=self._exit_code)
         return self._exit_code
 
@@ -160,7 +160,7 @@ class Supervisor:
 
     def _keep_hours(self) -> None:
         """All workers sleep together, and one that wakes makes the others wake."""
-        pages = {one: one.page for one in self._children if one.is_running and one.page}
+        pages = {child: child.page for child in self._children if child.is_running and child.page}
         is_night = bool(pages) and all(page.is_drowsy for page in pages.values())
         for child, page in pages.items():
             page.is_night = is_night
