@@ -1,17 +1,17 @@
-"""A PostgreSQL server of the project's own, for when no database is configured.
+"""A PostgreSQL server for one project, for when no database is configured.
 
-`EmbeddedPostgres(data_dir).start()` starts the server of that directory, or joins it when another
-process has started it already. It runs for as long as any process uses it and stops when the last
-one ends, however that one ends.
+`EmbeddedPostgres(data_dir).start()` starts the server of that directory, or joins it if another
+process has started it already. The server runs as long as any process uses it and stops when the
+last one ends, however that one ends.
 
-* accounts.py   who the server runs as: never root
+* accounts.py   the account that the server runs as: never root
 * binaries.py   where `initdb` and `postgres` are
-* paths.py      where data and socket live
-* locks.py      the file locks that say who uses what
-* cluster.py    the data directory: made, checked, its password
+* paths.py      where data and socket are
+* locks.py      the file locks that show which processes use the server
+* cluster.py    the data directory: created, checked, its password
 * launch.py     the start of `postgres` and its watchdog
 * watchdog.py   stops the server after its last user; a script of its own
-* server.py     EmbeddedPostgres, which puts these in order
+* server.py     EmbeddedPostgres, which combines these
 """
 
 from __future__ import annotations

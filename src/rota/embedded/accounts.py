@@ -23,7 +23,7 @@ _UNPRIVILEGED = ("postgres", "nobody")
 
 @dataclass(frozen=True)
 class Account:
-    """A user of this machine; `is_other` when that is not the one we run as."""
+    """A user of this machine; `is_other` if it is not the current one."""
 
     uid: int
     gid: int
@@ -31,7 +31,8 @@ class Account:
     is_other: bool
 
     def run(self, *command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run a command as this account and collect what it says; raises OSError if it cannot."""
+        """Run a command as this account and collect its output; raise OSError if that is
+        impossible."""
         if self.is_other:
             options |= {"user": self.uid, "group": self.gid, "extra_groups": []}
         return subprocess.run(
@@ -46,13 +47,13 @@ class Account:
         )
 
     def can_enter(self, directory: Path) -> bool:
-        """Asked of the kernel, not worked out from mode bits, which know nothing of ACLs."""
+        """Test with the kernel instead of reading mode bits, which do not include ACLs."""
         if not self.is_other:
             return True
         return self.run("/bin/sh", "-c", 'cd -- "$0"', directory).returncode == 0
 
     def give(self, descriptor: int) -> None:
-        """Hand over a file that root has just made in the account's directory."""
+        """Hand over a file that root has just created in the account's directory."""
         if self.is_other and os.fstat(descriptor).st_uid == 0:
             os.fchown(descriptor, self.uid, self.gid)
 

@@ -1,4 +1,4 @@
-"""Finds a PostgreSQL: from a wheel, from PATH, or where distributions put it."""
+"""Finds a PostgreSQL: from a wheel, from PATH, or where distributions install it."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Binaries:
 
 
 def find_binaries(account: Account, copies: Path, bin_dir: Path | None = None) -> Binaries:
-    """The first PostgreSQL that runs; one that is named explicitly must be the one.
+    """Return the first PostgreSQL that runs; an explicitly named one must run.
 
-    A wheel that the account cannot reach (in the home of root, who shall not open it to others)
+    A wheel that the account cannot reach (in the home of root, which must not be opened to others)
     is copied to `copies`.
     """
     named = bin_dir or os.environ.get(BIN_DIR_VARIABLE)
@@ -74,25 +74,25 @@ def _candidates() -> Iterator[Path]:
         yield from _in_wheel(package, installs)
     on_path = shutil.which("initdb")
     if on_path:
-        # Debian and others link single programs into PATH; the others are beside the real one.
+        # Debian and others link single programs into PATH; the others are beside the link's target.
         yield Path(on_path).resolve().parent
     yield from in_distribution()
 
 
 def find_program(name: str) -> str | None:
-    """Another program of the first PostgreSQL that has it, such as `psql`."""
+    """Return the path of another program, such as `psql`, of the first PostgreSQL that has it."""
     return next((str(it / name) for it in _candidates() if (it / name).is_file()), None)
 
 
 def in_distribution() -> Iterator[Path]:
-    """Where the machine's packages have put servers, of each kind the newest first."""
+    """The servers installed by the machine's packages, for each location the newest first."""
     for pattern in _DISTRIBUTION_PLACES:
         found = (it for it in Path("/").glob(pattern[1:]) if (it / "initdb").is_file())
         yield from sorted(found, key=_version_in, reverse=True)
 
 
 def _in_wheel(package: str, installs: tuple[str, ...]) -> Iterator[Path]:
-    # Found, not imported: at import these packages warn, and register exit handlers.
+    # Found without importing: on import these packages warn, and register exit handlers.
     spec = importlib.util.find_spec(package)
     for location in (spec.submodule_search_locations or []) if spec else []:
         for install in installs:
@@ -106,7 +106,7 @@ def _is_in_wheel(directory: Path) -> bool:
 
 
 def _copy(directory: Path, copies: Path) -> Path:
-    """Wheels are relocatable, but need the folder of their libraries beside them."""
+    """Copy a wheel, which is relocatable but needs the folder of its libraries beside it."""
     install, package = directory.parent, directory.parents[1]
     libraries = package.with_name(f"{package.name}.libs")
     copied = copies / package.name / install.name

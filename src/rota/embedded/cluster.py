@@ -1,4 +1,4 @@
-"""The data directory: made in one step, checked for its version, and its password."""
+"""The data directory: created in one step, checked for its version, and its password."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from rota.embedded.locks import FileLock
 from rota.embedded.paths import Home
 from rota.errors import EmbeddedError
 
-# Applications use this role, which owns its database and nothing else: whoever can make one run SQL
-# must not write files as the owner of the server. Its name is not `rota`: a schema of that name
-# comes first in the search path of a role that is called so.
+# Applications use this role, which owns its database and nothing else: an attacker who can make an
+# application run SQL must not write files as the owner of the server. Its name is not `rota`,
+# because a schema with the name of the role comes first in its search path.
 USER = "rota_app"
-# For upkeep of the server.
+# For maintenance of the server.
 SUPERUSER = "postgres"
 
 
 def ensure_cluster(home: Home, binaries: Binaries, running: FileLock) -> bool:
-    """True if the cluster was made just now. To be called under the start lock."""
+    """Create the cluster, or check its version. Return True if it was created. Call under the start
+    lock."""
     if home.cluster.exists():
         _check_version(home, binaries)
         return False
@@ -57,7 +58,7 @@ def _check_version(home: Home, binaries: Binaries) -> None:
 
 
 def _initialise(home: Home, binaries: Binaries, running: FileLock) -> None:
-    # Beside its place and then renamed: an initdb that was interrupted leaves nothing in the way.
+    # Created elsewhere and then renamed: an interrupted initdb leaves nothing in the way.
     unfinished = home.path / "cluster.new"
     shutil.rmtree(unfinished, ignore_errors=True)
     for file in (home.password_file, home.superuser_password_file):
@@ -69,16 +70,16 @@ def _initialise(home: Home, binaries: Binaries, running: FileLock) -> None:
         f"--pwfile={home.superuser_password_file}",
         "--auth=scram-sha-256",
         "--encoding=UTF8",
-        "--no-sync",  # a fresh cluster holds nothing to lose; the watchdog syncs it afterwards
+        "--no-sync",  # a fresh cluster contains nothing to lose; the watchdog syncs it afterwards
         *_locale(binaries),
-        # TZ spares initdb the search through all zones for the host's.
+        # TZ saves initdb the search for the host's zone.
         env=server_environment() | {"TZ": "UTC"},
-        # Should we be killed, whoever comes next waits for the end of this initdb.
+        # If this process is killed, the next one waits for the end of this initdb.
         pass_fds=[running.descriptor],
     )
     if answer.returncode != 0:
-        said = (answer.stderr or answer.stdout).strip()
-        raise EmbeddedError(f"initdb could not create {home.cluster}:\n{said}")
+        output = (answer.stderr or answer.stdout).strip()
+        raise EmbeddedError(f"initdb could not create {home.cluster}:\n{output}")
     home.create(".gitignore", "*\n")
     unfinished.rename(home.cluster)
 

@@ -1,4 +1,4 @@
-"""Starts `postgres`, as the child of a watchdog that outlives us and reaps it."""
+"""Starts `postgres`, as the child of a watchdog that outlives this process and reaps it."""
 
 from __future__ import annotations
 
@@ -28,29 +28,30 @@ _SETTINGS = {
 }
 _NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _LOG_BYTES = 10_000_000
-# How programs and libraries are found, and where temporary files go.
+# Variables that locate programs, libraries and temporary files.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_", "TMPDIR", "SYSTEMROOT")
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A server that was asked to start: where its socket will be, where its log begins."""
+    """A server that is starting: where its socket will be, where its log begins."""
 
     socket_dir: Path
     log_offset: int
 
 
 def log_error(home: Home, what: str, offset: int = 0) -> EmbeddedError:
-    """An error that quotes what the server has written last."""
+    """Return an error that quotes the last lines of the server's log."""
     written = home.log_file.read_bytes()[offset:] if home.log_file.exists() else b""
     lines = written.decode(errors="replace").splitlines()[-15:]
-    said = "\n".join(lines) or "(nothing)"
-    return EmbeddedError(f"the embedded Postgres {what}; {home.log_file} ends with:\n{said}")
+    ending = "\n".join(lines) or "(nothing)"
+    return EmbeddedError(f"the embedded Postgres {what}; {home.log_file} ends with:\n{ending}")
 
 
 def server_environment() -> dict[str, str]:
-    """What the server's programs need to start, and nothing else: secrets of the application do not
-    belong in it, and PGDATA, PGPORT, the host's language and zone would change the server."""
+    """Return only the variables that the server's programs need to start: secrets of the
+    application must not be passed on, and PGDATA, PGPORT, the host's language and zone would change
+    the server."""
     kept = {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
     return kept | {"LC_ALL": "C"}
 
@@ -64,7 +65,7 @@ def launch(
     is_new: bool,
     settings: Mapping[str, str],
 ) -> Launch:
-    """Start the server, which inherits the `running` lock and so holds it while it lives."""
+    """Start the server, which inherits the `running` lock and holds it while it runs."""
     _clear_stale_pid(home)
     socket_dir = make_socket_dir(home)
     chosen = _SETTINGS | ({} if durable else _NOT_DURABLE) | dict(settings)
@@ -87,8 +88,8 @@ def start_watchdog(
     *,
     sync: bool = False,
 ) -> None:
-    """Without a command the watchdog takes care of a server that runs already."""
-    # Made here, so that it cannot happen that root makes it just as the watchdog wants to open it.
+    """Start the watchdog; without a command it watches a server that runs already."""
+    # Created here, so that root does not create it at the moment when the watchdog opens it.
     home.lock("watchdog").close()
     inherited = running.descriptor if running else -1
     account = home.account
@@ -96,7 +97,8 @@ def start_watchdog(
     log = os.open(home.log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         home.account.give(log)
-        # It drops root itself, after its start: the account may not be able to reach this Python.
+        # The watchdog drops root itself, after its start: the account may not be able to reach this
+        # Python.
         process = subprocess.run(
             [sys.executable, "-I", "-S", _WATCHDOG, *map(str, arguments), *(command or [])],
             stdin=subprocess.DEVNULL,
@@ -115,9 +117,10 @@ def start_watchdog(
 
 
 def _clear_stale_pid(home: Home) -> None:
-    # postgres believes in any process with the recorded pid, also a zombie or a stranger that got
-    # the number after a restart of the container. We hold the `running` lock, so it is not our
-    # server; only one that somebody started by hand is left there, for postgres itself to refuse.
+    # postgres believes in any process with the recorded pid, even a zombie or an unrelated process
+    # that got the number after a restart of the container. This process holds the `running` lock,
+    # so it is not our server; only for a server that was started by hand the file stays, and
+    # postgres itself refuses to start.
     try:
         pid = int(home.postmaster_file.read_text().split("\n", 1)[0])
     except (OSError, ValueError):
@@ -128,7 +131,7 @@ def _clear_stale_pid(home: Home) -> None:
 
 def _is_server(pid: int, cluster: Path) -> bool:
     if sys.platform == "linux":
-        # A server works inside its data directory, and a zombie works nowhere.
+        # The current directory of a server is its data directory; a zombie has none.
         try:
             return Path(os.readlink(f"/proc/{pid}/cwd")) == cluster
         except OSError:

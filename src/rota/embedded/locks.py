@@ -1,4 +1,4 @@
-"""File locks that the kernel gives up for a process that dies, by whatever signal.
+"""File locks that the kernel releases when a process dies, by whatever signal.
 
 They are `flock` locks: they belong to the *open file*, so two objects in one process do not disturb
 each other, and a lock can be handed to another process by inheritance. The files must be on a local
@@ -19,7 +19,7 @@ _open_locks: set[FileLock] = set()
 
 
 class FileLock:
-    """One open lock file; closed on exec and in forked children, who get no share by that."""
+    """An open lock file; closed on exec and in forked children, which therefore hold no share."""
 
     def __init__(self, path: Path, account: Account) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,11 +36,11 @@ class FileLock:
         return self.descriptor >= 0
 
     def share(self) -> None:
-        """Wait for the lock and hold it together with others."""
+        """Wait for the lock and hold it together with other processes."""
         fcntl.flock(self.descriptor, fcntl.LOCK_SH)
 
     def try_exclusive(self) -> bool:
-        """Hold the lock alone, or return False at once."""
+        """Take the lock exclusively; return False at once if that is impossible."""
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -58,7 +58,7 @@ class FileLock:
             time.sleep(0.01)
 
     def close(self) -> None:
-        """Give the lock up, unless another process has inherited it."""
+        """Release the lock, unless another process has inherited it."""
         descriptor, self.descriptor = self.descriptor, -1
         _open_locks.discard(self)
         if descriptor >= 0:
@@ -72,8 +72,8 @@ class FileLock:
 
 
 def _close_all() -> None:
-    # A forked child shares the open file: left open, it would keep the server for its parent's
-    # share long after the parent has gone.
+    # A forked child shares the open file: left open, it would keep the server running on behalf of
+    # its parent long after the parent has ended.
     for lock in list(_open_locks):
         lock.close()
 

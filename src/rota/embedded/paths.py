@@ -1,4 +1,4 @@
-"""Where an embedded server lives: its data, its socket and the files beside them."""
+"""The places of an embedded server: its data, its socket and the files beside them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Home:
 
     @property
     def copied_binaries(self) -> Path:
-        """Used when the account cannot reach the ones that are installed."""
+        """Used if the account cannot reach the installed ones."""
         return self.path / "binaries"
 
     @property
@@ -55,7 +55,7 @@ class Home:
         return self.cluster / "postmaster.pid"
 
     def create(self, name: str, text: str) -> None:
-        """A new file for the account alone, in the place of whatever has that name."""
+        """Create a file that only the account can read; replace an existing one."""
         path = self.path / name
         path.unlink(missing_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -64,12 +64,14 @@ class Home:
             file.write(text)
 
     def lock(self, name: str) -> FileLock:
-        """Locks: `start` (who starts or stops), `users`, `running` (the server), `watchdog`."""
+        """Return a lock: `start` (starting and stopping), `users`, `running` (the server),
+        `watchdog`."""
         return FileLock(self.path / f"{name}.lock", self.account)
 
 
 def default_data_dir() -> Path:
-    """`.rota/postgres` of the project around the current directory, or of that directory itself."""
+    """Return `.rota/postgres` in the project around the current directory, or in that directory
+    itself."""
     here = Path.cwd()
     for directory in (here, *here.parents):
         if any((directory / mark).exists() for mark in _PROJECT_MARKS):
@@ -78,10 +80,10 @@ def default_data_dir() -> Path:
 
 
 def open_home(data_dir: Path) -> Home:
-    """Make the directory if need be, and see to it that the server's account can use it.
+    """Create the directory if necessary, and make sure that the server's account can use it.
 
-    As root, a directory whose parents are closed to that account (such as /root) holds only a
-    pointer: opening the parents would let everybody in. The data is then below /var/lib.
+    As root, a directory whose parents are closed to that account (such as /root) contains only a
+    pointer: opening the parents would open them to everyone. The data is then below /var/lib.
     """
     try:
         requested = data_dir.expanduser().resolve()
@@ -99,7 +101,7 @@ def open_home(data_dir: Path) -> Home:
 
 
 def _refuse_foreign(directory: Path) -> None:
-    # We are about to take the directory over, owner and mode: it must be empty or ours.
+    # Owner and mode of the directory will be changed: it must be empty or ours.
     names = set(os.listdir(directory))
     if not names or names & _OURS:
         return
@@ -127,7 +129,7 @@ def _substitute_base(requested: Path) -> Path:
 
 
 def own_directory(path: Path, account: Account) -> None:
-    """A directory for the account alone. What somebody else owns is refused, not taken."""
+    """Create a directory that only the account can use. A directory of another user is refused."""
     path.mkdir(mode=0o700, exist_ok=True)
     info = path.lstat()
     if account.is_other and info.st_uid == 0:
@@ -142,7 +144,7 @@ def own_directory(path: Path, account: Account) -> None:
 
 
 def make_socket_dir(home: Home) -> Path:
-    """A short-named directory that only the server's account (and root) can enter."""
+    """Create a directory with a short path that only the server's account (and root) can enter."""
     path = _socket_base(home.account) / f"rota-{_digest(home.path)}"
     needed = len(os.fsencode(path / f".s.PGSQL.{PORT}"))
     if needed > _SOCKET_PATH_BYTES:
@@ -153,7 +155,7 @@ def make_socket_dir(home: Home) -> Path:
     try:
         own_directory(path, home.account)
         for leftover in path.iterdir():
-            # Of a server that crashed: its pid may belong to somebody else by now.
+            # Left by a server that crashed: its pid may belong to another process now.
             leftover.unlink()
     except OSError as error:
         raise EmbeddedError(f"cannot create the socket directory {path}: {error}") from error
@@ -161,7 +163,8 @@ def make_socket_dir(home: Home) -> Path:
 
 
 def _socket_base(account: Account) -> Path:
-    # Not XDG_RUNTIME_DIR: it vanishes at logout, and a program that goes on loses its database.
+    # Not XDG_RUNTIME_DIR: it is removed at logout, and a program that continues would lose its
+    # database.
     temporary = Path(tempfile.gettempdir())
     return temporary if account.can_enter(temporary) else Path("/tmp")
 

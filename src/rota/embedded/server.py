@@ -33,8 +33,8 @@ class EmbeddedPostgres:
     """Starts the server of `data_dir`, or joins it if another process has started it.
 
     The server lives until the last process that uses it stops or dies. `durable=False` trades the
-    data's safety in a crash of the machine for speed; `settings` are PostgreSQL's own. Both hold
-    for the process that starts the server: one that joins takes it as it is.
+    data's safety in a crash of the machine for speed; `settings` are PostgreSQL's own. Both apply
+    in the process that starts the server; a process that joins uses the server unchanged.
 
     A forked child has no share: it may use the server while its parent does, or call `start()`.
     """
@@ -58,20 +58,21 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """For psycopg and asyncpg alike; holds the password. Its role owns the database, and is no
-        superuser."""
+        """The URL for psycopg and asyncpg; contains the password. Its role owns the database, and
+        is no superuser."""
         if self._url is None:
             raise EmbeddedError("the embedded Postgres has no URL yet: call start() first")
         return self._url
 
     @property
     def superuser_url(self) -> str:
-        """The same database as the superuser, for upkeep of the server."""
+        """The same database as the superuser, for maintenance of the server."""
         return _superuser_url(Home(self.home, server_account(self.home)), self.url)
 
     @property
     def home(self) -> Path:
-        """Where the data is: `data_dir`, or its substitute when root may not use that one."""
+        """The data directory: `data_dir`, or its substitute if the server's account cannot use that
+        one."""
         if self._home is None:
             raise EmbeddedError(
                 "the embedded Postgres has no data directory yet: call start() first"
@@ -79,7 +80,8 @@ class EmbeddedPostgres:
         return self._home.path
 
     def start(self) -> None:
-        """Returns when a connection has worked. Does nothing if it is started and still runs."""
+        """Start or join the server; return when a connection has worked. Does nothing if it runs
+        already."""
         with self._guard:
             if self._is_started():
                 return
@@ -98,10 +100,10 @@ class EmbeddedPostgres:
             self._share, self._home = share, home
 
     def stop(self, *, wait_seconds: float = 0.0) -> None:
-        """Give up this object's share; the server ends if it was the last, shortly afterwards.
+        """Give up this object's share; if it was the last, the server stops shortly afterwards.
 
-        Waits up to `wait_seconds` for that end, for those who want to delete the directory; the
-        server may well go on, for others. Harmless when not started or stopped already.
+        Waits up to `wait_seconds` for that, for callers that delete the directory; the server may
+        keep running for other processes. Harmless if not started or stopped already.
         """
         with self._guard:
             share, self._share = self._share, None
@@ -125,7 +127,7 @@ class EmbeddedPostgres:
         self.stop()
 
     def _is_started(self) -> bool:
-        # Asked, not remembered: the server may have been killed since.
+        # Tested, not remembered: the server may have been killed since.
         if self._share is None or self._url is None or not self._share.is_open:
             return False
         return _answers(self._url)
@@ -169,7 +171,7 @@ def _ready_url(home: Home, launched: Launch | None) -> str | None:
     if not _is_running(home):
         return None
     ready = _ready_socket(home)
-    # Another socket than the one that we gave belongs to a server that is in the way of ours.
+    # A different socket belongs to a server that prevents ours from starting.
     if ready is None or (launched is not None and ready.directory != launched.socket_dir):
         return None
     host = quote(str(ready.directory), safe="")
@@ -184,7 +186,7 @@ class _Socket(NamedTuple):
 
 
 def _ready_socket(home: Home) -> _Socket | None:
-    # Asked of the server, not worked out: TMPDIR and the port may differ between its users.
+    # Read from the server's file, not derived: TMPDIR and the port may differ between its users.
     try:
         lines = home.postmaster_file.read_text().split("\n")
         return _Socket(Path(lines[4]), int(lines[3])) if lines[7].strip() == "ready" else None
@@ -211,13 +213,13 @@ def _superuser_url(home: Home, url: str) -> str:
 
 
 def _ensure_database(home: Home, url: str) -> None:
-    """The application's role and its database, made by the superuser at the first start."""
+    """Create the application's role and its database, as the superuser, at the first start."""
     try:
         with psycopg.connect(
             _superuser_url(home, url), dbname=_ALWAYS_THERE, autocommit=True
         ) as conn:
             if not _has(conn, "pg_roles", "rolname", USER):
-                # It may create databases, as tests do, and read statistics, as `rota doctor` does.
+                # The role may create databases, for tests, and read statistics, for `rota doctor`.
                 conn.execute(
                     sql.SQL("CREATE ROLE {} LOGIN CREATEDB IN ROLE pg_monitor PASSWORD {}").format(
                         sql.Identifier(USER), read_password(home.password_file)

@@ -25,11 +25,11 @@ PATIENCE_SECONDS = 60.0
 
 def main(home: str, socket_dir: str, uid: int, gid: int, running: int, rest: list[str]) -> NoReturn:
     if os.fork():
-        os._exit(0)  # whoever called us must not have to reap us
+        os._exit(0)  # the caller must not have to reap this process
     become(uid, gid)
     must_sync, command = rest[0] == "1", rest[1:]
     server = launch(command, running) if command else 0
-    if must_sync:  # initdb left it out for a quick start
+    if must_sync:  # initdb skipped it for a quick start
         threading.Thread(target=os.sync, daemon=True).start()
     watch(home, socket_dir, server)
     os._exit(0)
@@ -57,15 +57,15 @@ def launch(command: list[str], running: int) -> int:
 
 
 def watch(home: str, socket_dir: str, server: int) -> None:
-    """Returns when the server has ended, because we stopped it or by itself."""
-    # A second watchdog waits here and takes over if the first one is killed.
+    """Return when the server has ended, stopped by the watchdog or by itself."""
+    # A second watchdog waits here, and takes over if the first one is killed.
     acquire(home, "watchdog")
     ended = threading.Event()
     threading.Thread(target=stop_after_last_user, args=(home, server, ended), daemon=True).start()
     running = acquire(home, "running")
     ended.set()
-    # Nobody starts another server while we hold that lock, unless the directory was deleted and
-    # made again: then the sockets are those of its new server.
+    # No process starts another server while this one holds the lock, unless the directory was
+    # deleted and created again: then the sockets belong to its new server.
     if not is_replaced(home, "running", running):
         remove(socket_dir)
 
@@ -80,9 +80,11 @@ def stop_after_last_user(home: str, server: int, ended: threading.Event) -> None
 
 
 def wait_for_last_user(home: str) -> None:
-    """Returns under the start lock, so that nobody can begin to use what we are about to stop."""
+    """Return under the start lock, so that no process can begin to use the server before it
+    stops."""
     while True:
-        # Let go before the start lock: whoever starts takes these two in the other order.
+        # Released before taking the start lock: a starting process takes the two in the other
+        # order.
         os.close(acquire(home, "users"))
         start = acquire(home, "start")
         with contextlib.suppress(BlockingIOError):
@@ -92,7 +94,7 @@ def wait_for_last_user(home: str) -> None:
 
 
 def acquire(home: str, name: str, flags: int = 0) -> int:
-    """The descriptor that holds the lock alone; it is held until that is closed."""
+    """Return the descriptor that holds the lock exclusively; closing it releases the lock."""
     path = os.path.join(home, f"{name}.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -104,7 +106,7 @@ def acquire(home: str, name: str, flags: int = 0) -> int:
 
 
 def is_replaced(home: str, name: str, descriptor: int) -> bool:
-    """Whether another file than the one that we hold the lock of has its name now."""
+    """Return whether the name now belongs to another file than the one whose lock is held."""
     try:
         there = os.stat(os.path.join(home, f"{name}.lock"))
     except OSError:
@@ -113,8 +115,8 @@ def is_replaced(home: str, name: str, descriptor: int) -> bool:
 
 
 def ask_to_stop(home: str, server: int, number: signal.Signals) -> None:
-    # It may be another than the one that we started: one that a user started after that was killed.
-    # Of a deleted directory we know only our own.
+    # The pid may differ from the server started here: a user may have started another after that
+    # one was killed. After the directory was deleted, only our own is known.
     try:
         pid = recorded_pid(home)
     except (OSError, ValueError):

@@ -1,1 +1,1 @@
-"""How a body is called: in the slot, in a thread, in a child process, in the database."""
+"""Executors call handlers: in the slot, in a thread, in a child process, in the database."""

@@ -1,7 +1,9 @@
-"""The contract of executors: one calls the body of an attempt and says how the call came out.
+"""The contract of executors: an executor calls the body of an attempt and returns how the call
+ended.
 
-One file for each kind, and one line in `kinds.py`. An executor decides nothing about the run:
-whether it is retried, and when, follows from what is said here (`runtime/attempts/verdict.py`).
+There is one file for each kind, and one line in `kinds.py`. An executor decides nothing about the
+run: whether it is retried, and when, follows from the returned value
+(`runtime/attempts/verdict.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from rota.model.outcome import SUCCEEDED, Outcome, Policy
 from rota.model.run import Claim
 from rota.store.sessions.pool import Database
 
-# How a call came out. Structs, because they are made in a quarter of a dataclass's time.
+# The results of a call. Structs, because creating one takes a quarter of a dataclass's time.
 
 
 class Returned(msgspec.Struct, frozen=True):
@@ -32,15 +34,15 @@ class Returned(msgspec.Struct, frozen=True):
 
 
 class CommittedItself(msgspec.Struct, frozen=True):
-    """The end of the run is written: by the transaction of what the body did."""
+    """The transaction of the body has already written the end of the run."""
 
     outcome: Outcome = SUCCEEDED
-    # None: as long as the attempt took until now.
+    # None: the duration of the attempt until now.
     duration_ms: float | None = None
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """The body itself has said what becomes of the run. The end is still to be written."""
+    """The body itself has decided the outcome. The end is still to be written."""
 
     outcome: Outcome
     duration_ms: float
@@ -48,26 +50,26 @@ class Decided(msgspec.Struct, frozen=True):
 
 class Raised(msgspec.Struct, frozen=True):
     """The body failed, or could not be called. An exception that leaves `Executor.call` counts as
-    this, so a kind that has the exception at hand just raises it."""
+    this, so an executor that has the exception at hand just raises it."""
 
     error: BaseException
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """The child process that ran this body, and nothing else, died."""
+    """The child process died while it executed only this body."""
 
     error: BaseException
 
 
 class NotBegun(msgspec.Struct, frozen=True):
-    """The body was not called, and the run is not to blame: it goes back to its place."""
+    """The body was not called, for reasons other than the run: the run returns to its place."""
 
     reason: str
 
 
 CallOutcome = Returned | CommittedItself | Decided | Raised | Lost | NotBegun
 
-# Most bodies return nothing: said without making an object for each.
+# Most bodies return nothing: avoids creating an object for each.
 RETURNED_NOTHING = Returned(None)
 
 
@@ -81,7 +83,7 @@ class PayloadShape(Protocol):
 
 
 class Handler(Protocol):
-    """A body that is Python, as its job declares it."""
+    """A body in Python, as its job declares it."""
 
     @property
     def function(self) -> Callable[..., Any]: ...
@@ -90,17 +92,17 @@ class Handler(Protocol):
 
 
 class CalledAttempt(Protocol):
-    """An attempt as an executor sees it."""
+    """An attempt, as seen by an executor."""
 
     claim: Claim
     worker: int
     started: float  # by the monotonic clock
     timeout: float | None
     transaction: AttemptTransaction | None
-    # The handler's function and what it is called with, for kinds that are bound.
+    # The handler's function and its arguments, for kinds that are bound.
     body: Callable[..., Any]
     arguments: dict[str, Any]
-    # What surrounds the call, and what it is given: the context, where there is one.
+    # The hooks around the call, and their argument: the context, if there is one.
     around: tuple[Hook, ...]
     context: Any
 
@@ -115,35 +117,35 @@ class CalledAttempt(Protocol):
 
     @property
     def is_cancelled(self) -> bool:
-        """Somebody wants it to stop; what it returns then is not kept."""
+        """Whether the attempt is being stopped; its result is discarded then."""
 
     @property
     def is_captured(self) -> bool:
-        """Whether what logging and structlog emit in the body is stored."""
+        """Whether lines that the body emits with logging and structlog are stored."""
 
     @property
     def stored_level(self) -> int: ...
 
     def encode(self, result: Any) -> str | None:
-        """What the body returned as JSON."""
+        """Encode the result of the body as JSON."""
 
     def policy(self) -> Policy: ...
 
     def tell_instead(self, on_stop: Callable[[], object]) -> None:
-        """For bodies that the slot's task does not run: call this instead of cancelling it."""
+        """Call `on_stop` instead of cancelling the slot's task, for bodies that run elsewhere."""
 
     def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None: ...
 
     def store_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        """For lines that somebody else has printed."""
+        """Store a line that was printed elsewhere."""
 
     def report_progress(self, fraction: float, message: str | None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What the executors of a worker have in common. `app_ref` names the application, for processes
-    that have to import it."""
+    """Shared by the executors of a worker. `app_ref` names the application, for processes that have
+    to import it."""
 
     config: Config
     database: Database
@@ -152,11 +154,11 @@ class Means:
 
 
 class Executor(ABC):
-    """Calls bodies of one kind, for one worker. Made at its start: whatever a kind needs (threads,
-    processes, connections) it opens with the first call."""
+    """Calls bodies of one kind, for one worker. Created at the worker's start; threads, processes
+    and connections are opened by the first call."""
 
-    # Whether the payload is decoded for `call`, while the claim is being committed. True for kinds
-    # that call Python in this process.
+    # Whether the payload is decoded before `call`, while the claim is being committed. True for
+    # kinds that call Python in this process.
     is_bound = False
     # Whether the body can crash the worker's process or a shared child. If so, a run that was lost
     # with its worker is called by the kind `isolated` the next time.
@@ -167,7 +169,7 @@ class Executor(ABC):
 
     @abstractmethod
     async def call(self, attempt: CalledAttempt) -> CallOutcome:
-        """Call the body. Cancelled, it returns when the body has ended, or is left for good."""
+        """Call the body. If cancelled, return when the body has ended or is abandoned."""
 
     async def close(self) -> None:  # noqa: B027
-        """The worker ends."""
+        """Release resources, because the worker stops."""

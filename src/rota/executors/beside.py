@@ -1,6 +1,5 @@
-"""Async code beside a caller who is not on its event loop, or not always: kept by a task of its
-own from its entry to its exit, so that task groups, timeouts and cancel scopes round a `yield`
-work."""
+"""Async code for a caller outside of its event loop: kept in a task of its own from its entry to
+its exit, so that task groups, timeouts and cancel scopes around a `yield` work."""
 
 from __future__ import annotations
 
@@ -12,13 +11,13 @@ from typing import Any
 from rota.model.hook import Hook
 from rota.model.inside import Leave, Left, leave_async, without_yield
 
-# Has a coroutine run on the event loop beside the caller, and returns its result.
+# Executes a coroutine on the event loop beside the caller, and returns its result.
 Drive = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 def entering(drive: Drive) -> Callable[[Hook, Any], Leave]:
-    """How a handler that is a function has async hooks. What they set in context variables holds in
-    the handler's thread, too."""
+    """Return how async hooks are entered for a `def` handler. Context variables that the hooks set
+    apply in the handler's thread too."""
 
     def enter(hook: Hook, subject: Any) -> Leave:
         kept = KeptInTask(lambda: hook.make(subject))
@@ -41,7 +40,7 @@ def _adopt(context: contextvars.Context) -> None:
 
 
 class KeptInTask:
-    """An async generator with one `yield`. `enter` and `leave` belong to one event loop, which may
+    """An async generator with one `yield`. `enter` and `leave` must use one event loop, which may
     rest in between."""
 
     def __init__(self, make: Callable[[], AsyncGenerator[Any, Any]]) -> None:
@@ -51,7 +50,8 @@ class KeptInTask:
         self.task: asyncio.Task[Left]
 
     async def enter(self, context: contextvars.Context | None = None) -> None:
-        """`context` is where it runs: what it sets can be read there."""
+        """`context` is the context of the task: variables that the generator sets can be read
+        there."""
         loop = asyncio.get_running_loop()
         self._entered, self._over = loop.create_future(), loop.create_future()
         self.task = loop.create_task(self._live(), context=context)

@@ -1,6 +1,6 @@
-"""The child's side of the process executor: takes one attempt after the other from its worker.
+"""The child's side of the process executor: executes one attempt after another for its worker.
 
-The main thread runs handlers. A second thread reads from the worker, so that a cancel is seen
+The main thread runs handlers. A second thread reads from the worker, so that a cancellation is seen
 while a handler runs, and so that the child ends with its worker whatever the handler does.
 """
 
@@ -37,21 +37,22 @@ from rota.model.hook import Hook
 from rota.model.inside import await_inside, call_inside
 from rota.telemetry import otel, parent
 
-# By name: this layer stands beside the one that declares them, and a child needs both.
+# By name: this layer must not import `rota.jobs`, and a child needs both.
 _CONTEXT = "rota.jobs.context:Context"
 _ENCODE = "rota.jobs.encoding:encode_result"
-# How often a child looks whether its parent is still the same. The channel's end says so at
+# How often a child checks whether its parent has changed. The end of the channel shows that at
 # once, unless a fork of the worker keeps its side open.
 _LOOK_MS = 5000
 _Body = tuple[Callable[..., Any], dict[str, Any]]
 
 
 class Terminated(SystemExit):
-    """Raise in the handler by SIGTERM, so that its `finally` blocks run before the end."""
+    """Raised in the handler by SIGTERM, so that its `finally` blocks run before the process
+    ends."""
 
 
 class Channel:
-    """The socket to the worker, and the attempt that its messages are about."""
+    """The socket to the worker, and the current attempt."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -67,7 +68,8 @@ class Channel:
             self._sock.sendall(data)
 
     def next(self) -> wire.Hello | wire.Begin | wire.Quit:
-        """What the worker wants; meanwhile a session that has rested long enough is ended."""
+        """Return the next message of the worker; meanwhile end a session that has been idle for
+        long enough."""
         while True:
             try:
                 return self.inbox.get(timeout=self.sessions.rest_seconds)
@@ -100,7 +102,7 @@ class Channel:
     def _take(self, message: wire.ToChild) -> None:
         match message:
             case wire.Begin():
-                # Made here, so that a cancel right behind it finds the attempt.
+                # Created here, so that a cancellation right behind it finds the attempt.
                 self.attempt = ChildAttempt(message.call, message.work, self.send, self.sessions)
                 self.inbox.put(message)
             case wire.Interrupt(call):
@@ -110,14 +112,14 @@ class Channel:
                 self.inbox.put(message)
 
     def _leave(self) -> None:
-        """The worker is gone, and so is its lease: stop at once, with all that was started."""
+        """The worker is gone, and so is its lease: stop at once, with all started processes."""
         if os.getpgrp() == os.getpid():
             os.killpg(os.getpid(), signal.SIGKILL)
         os._exit(1)
 
 
 class Child:
-    """Runs handlers, one at a time, all coroutines on one event loop."""
+    """Executes handlers, one at a time, all coroutines on one event loop."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -178,14 +180,15 @@ class Child:
         try:
             return self._runner.run(body, context=contextvars.copy_context())
         except (SystemExit, KeyboardInterrupt):
-            # These leave the loop from whichever coroutine raised them; others may hang in it.
+            # These exceptions leave the loop from any coroutine; others may hang in it.
             self._leave_lifespans()
             self._runner.close()
             del self._runner
             raise
 
     def _call(self, body: _Body, attempt: ChildAttempt, around: tuple[Hook, ...]) -> Any:
-        """What the handler returned, inside its hooks, or a coroutine that does the same."""
+        """Return the result of the handler, called inside its hooks, or a coroutine that does
+        so."""
         function, arguments = body
         is_async = inspect.iscoroutinefunction(function)
         around = inside_frameworks(around, is_async=is_async)
@@ -197,7 +200,8 @@ class Child:
         return call_inside(around, context, function, arguments, entering(self._runner.run))
 
     def _enter_lifespans(self, hooks: Any) -> Mapping[str, Any]:
-        """Those of the handler's application, entered by its first attempt here."""
+        """Enter the lifespans of the handler's application, at its first attempt in this
+        process."""
         found = self._lifespans.get(id(hooks))
         if found is None:
             made = Lifespans(lambda: hooks.lifespans, hooks.app)
@@ -208,21 +212,21 @@ class Child:
         return found.state
 
     def _forget(self, hooks: int) -> None:
-        """Its lifespans have ended by themselves: the next attempt enters them again."""
+        """The lifespans have ended by themselves: the next attempt enters them again."""
         self._lifespans.pop(hooks, None)
 
     def _leave_lifespans(self) -> None:
         entered, self._lifespans = self._lifespans, {}
-        for one in entered.values():
+        for lifespans in entered.values():
             try:
-                self._runner.run(one.leave())
+                self._runner.run(lifespans.leave())
             except BaseException:
                 traceback.print_exc()
 
     def _bind(self, work: wire.Work, attempt: ChildAttempt) -> tuple[_Body, Any]:
-        """The handler with its arguments, and the hooks of its application."""
+        """Return the handler with its arguments, and the hooks of its application."""
         if self._app_ref is not None:
-            # The application first: it knows the order in which its modules can be imported.
+            # Import the application first: its modules may depend on the order of imports.
             self._app = resolve_reference(self._app_ref)
             self._app_ref = None
         found: Any = resolve(work.location)
@@ -239,14 +243,16 @@ class Child:
         return (function, arguments), self._hooks(found, work, definition)
 
     def _hooks(self, found: Any, work: wire.Work, definition: Any) -> Any:
-        """A job may be declared elsewhere than where its function is found."""
+        """Find the hooks; a job may be declared in another place than its function."""
         registry = getattr(self._app, "registry", None)
         if definition is None and registry is not None:
             definition = registry.find(work.claim.job)
         if definition is None:
             jobs = vars(sys.modules[found.__module__]).values()
-            declared = (getattr(one, "definition", None) for one in list(jobs))
-            definition = next((one for one in declared if _is_of(one, found)), None)
+            declared = (getattr(candidate, "definition", None) for candidate in list(jobs))
+            definition = next(
+                (candidate for candidate in declared if _is_of(candidate, found)), None
+            )
         return getattr(definition, "hooks", None)
 
 
@@ -282,8 +288,8 @@ async def _await(
 
 
 async def _end_others(known: set[asyncio.Task[Any]]) -> None:
-    """As `asyncio.run` does: what a handler left behind does not reach into the next attempt. What
-    lifespans have started stays."""
+    """Cancel tasks that a handler has left behind, as `asyncio.run` does, so that they do not
+    affect the next attempt. Tasks of lifespans stay."""
     others = asyncio.all_tasks() - known
     for other in others:
         other.cancel()
@@ -295,7 +301,7 @@ def main(fd: int) -> None:
     channel = Channel(socket.socket(fileno=fd))
     os.set_inheritable(fd, False)
     _set_signals(channel)
-    # A line at a time, so that what a handler prints is there even if its child is killed.
+    # Flush each line, so that a handler's output is complete even if its child is killed.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     channel.listen()
@@ -304,7 +310,8 @@ def main(fd: int) -> None:
 
 
 def _set_signals(channel: Channel) -> None:
-    """Only the worker ends a child; a signal to a whole service or terminal is its to judge."""
+    """Only the worker ends a child: the worker decides about signals to a whole service or
+    terminal."""
 
     def on_term(*_: object) -> None:
         if channel.attempt is not None and channel.attempt.is_cancelled:

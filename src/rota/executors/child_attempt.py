@@ -1,4 +1,4 @@
-"""The attempt as a handler in a child process sees it: reports go to the worker at once."""
+"""The attempt as seen by a handler in a child process: reports go to the worker at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ChildSessions:
-    """The one session that a child keeps from attempt to attempt, if they need any."""
+    """The one session that a child keeps from attempt to attempt, if attempts need it."""
 
     def __init__(self) -> None:
         self._url = ""
@@ -37,7 +37,7 @@ class ChildSessions:
 
     @property
     def rest_seconds(self) -> float | None:
-        """How long until `trim` should be called; None: there is nothing to trim."""
+        """Seconds until `trim` should be called; None if there is nothing to trim."""
         return self._kept.rest_seconds if self._kept is not None else None
 
     def trim(self) -> None:
@@ -85,11 +85,11 @@ class ChildAttempt:
         self._send_line(level, message, fields, is_printed=False)
 
     def store_record(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        """For lines of logging: printed by it, if anybody has told it where."""
+        """Store a line of logging. It was printed if the application has configured logging."""
         self._send_line(level, message, fields, is_printed=is_printing())
 
     def store_event(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        """For lines of structlog, which has printed them."""
+        """Store a line of structlog, which has printed it."""
         self._send_line(level, message, fields, is_printed=True)
 
     def _send_line(
@@ -98,7 +98,7 @@ class ChildAttempt:
         try:
             self._send(ChildLine(self.call, level, message, dict(fields), is_printed))
         except (TypeError, ValueError, OverflowError, RecursionError):
-            # A line must not fail its attempt: what does not cross as it is crosses as text.
+            # A line must not fail its attempt: values that cannot be encoded are sent as text.
             shown = {ascii(name)[1:-1]: ascii(value) for name, value in fields.items()}
             self._send(ChildLine(self.call, level, ascii(message)[1:-1], shown, is_printed))
 
@@ -122,16 +122,16 @@ class ChildAttempt:
             )
         return self._transaction
 
-    # What follows is for the child itself, not for handlers.
+    # For the child itself, not for handlers.
 
     def cancel(self) -> None:
-        """Called by the reader's thread when the worker wants this attempt to stop."""
+        """Called by the reader's thread when the worker stops this attempt."""
         self._is_cancelled = True
         if self._cancel_coroutine is not None:
             self._cancel_coroutine()
 
     def attach(self, task: asyncio.Task[Any]) -> None:
-        """From here on a cancel reaches the coroutine too."""
+        """Let a cancellation reach the coroutine too."""
         loop = task.get_loop()
         self._cancel_coroutine = lambda: loop.call_soon_threadsafe(task.cancel)
         if self._is_cancelled:
@@ -141,7 +141,8 @@ class ChildAttempt:
         self._cancel_coroutine = None
 
     def finish_sync(self, result: bytes | None) -> bool:
-        """Commits what the handler wrote with its completion; False if it wrote nothing."""
+        """Commit the handler's writes together with its completion; return False if it wrote
+        nothing."""
         if self._transaction is None or not self._transaction.is_open:
             return False
         self._transaction.complete_sync(self._duration_ms(), _text(result))

@@ -1,7 +1,7 @@
-"""One child as its worker sees it: started, given work, interrupted, ended.
+"""A child process, as seen by its worker: started, given work, interrupted, ended.
 
-A plain subprocess and a socket pair: nothing is forked while threads run, no helper process,
-no signal handler. Its end is seen by a thread that waits for it, which works on every loop.
+A plain subprocess and a socket pair: nothing is forked while threads run, there is no helper
+process and no signal handler. A thread waits for its end, which works with every event loop.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from typing import Any, cast
 from rota.errors import RotaError
 from rota.executors import wire
 
-# -P and the root given apart: the child must find this release of rota wherever it was started,
-# and nothing of the directory it happens to stand in.
+# -P, and the root as an argument: the child must find this release of rota wherever it was started,
+# and nothing in its current directory.
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[2]); "
     "from rota.executors.child import main; main(int(sys.argv[1]))"
 )
 _ROOT = str(Path(__file__).resolve().parents[2])
-# A dead child's last words may still be on their way, a closed channel's child on its way out.
+# The last messages of a dead child may still arrive; a child whose channel is closed may still
+# exit.
 _LAST_WORDS = 0.2
 _LAST_STEPS = 1.0
 
@@ -77,12 +78,12 @@ class ChildHandle(asyncio.Protocol):
 
     @property
     def calls(self) -> int:
-        """The attempts that it was given."""
+        """The number of attempts given to the child."""
         return self._call
 
     @property
     def memory_bytes(self) -> int | None:
-        """What it has in memory; None where the kernel does not tell."""
+        """The resident memory of the child; None if the kernel does not report it."""
         try:
             pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         except (OSError, IndexError):
@@ -91,7 +92,7 @@ class ChildHandle(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Alive, and with no attempt: the next one may be given to it."""
+        """Whether the child is alive and has no attempt: it may get the next one."""
         return self._answer is None and not self._is_cut and self._exit_code is None
 
     def send(self, message: wire.ToChild) -> None:
@@ -105,9 +106,9 @@ class ChildHandle(asyncio.Protocol):
         on_progress: OnProgress,
         on_printed: OnLog | None = None,
     ) -> ChildAnswer | None:
-        """The child's answer, or None if it died without one.
+        """Return the child's answer, or None if it died without one.
 
-        Cancelled, it leaves the attempt under way: call `interrupt` then.
+        If cancelled, the attempt stays under way: call `interrupt` then.
         """
         self._call += 1
         self._on_log, self._on_progress = on_log, on_progress
@@ -119,13 +120,14 @@ class ChildHandle(asyncio.Protocol):
         except BaseException:
             self._answer = None
             raise
-        # Not awaited itself: a cancelled caller must not cancel what `interrupt` waits for.
+        # Not awaited directly: a cancelled caller must not cancel the future that `interrupt`
+        # needs.
         await asyncio.wait({self._answer})
         return self._take_answer()
 
     async def interrupt(self, cancel_seconds: float, term_seconds: float) -> None:
-        """Ends the attempt: by the handler's own will, else by SIGTERM, else by SIGKILL."""
-        # What it still says is part of its log, as its clean-up may matter most.
+        """End the attempt: by cancellation, then by SIGTERM, then by SIGKILL."""
+        # Log lines are still stored, because those of the clean-up may matter most.
         self._on_progress = None
         try:
             self.send(wire.Interrupt(self._call))
@@ -141,7 +143,7 @@ class ChildHandle(asyncio.Protocol):
         await asyncio.wait({self.gone})
 
     async def leave(self, grace: float) -> None:
-        """Lets the child finish and go; kills it when it has not gone in time."""
+        """Let the child finish and exit; kill it if it has not exited in time."""
         self.send(wire.Quit())
         try:
             await asyncio.wait({self.gone}, timeout=grace)
@@ -150,7 +152,7 @@ class ChildHandle(asyncio.Protocol):
         await asyncio.wait({self.gone})
 
     def signal(self, number: signal.Signals) -> None:
-        """To the child's whole group: what its handler started ends with it."""
+        """Signal the child's process group, so that processes started by its handler end too."""
         if self._popen.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._popen.pid, number)
@@ -161,7 +163,7 @@ class ChildHandle(asyncio.Protocol):
         self._answer = self._on_log = self._on_progress = self._on_printed = None
         return answer.result()
 
-    # The protocol: what the event loop calls.
+    # The protocol, called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
@@ -169,7 +171,8 @@ class ChildHandle(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for body in self._frames.feed(data):
             message = wire.decode_from_child(body)
-            # A thread that a handler left behind may still speak of an attempt that is over.
+            # A thread that a handler left behind may still send messages of an attempt that has
+            # ended.
             if message.call == self._call:
                 self._receive(message)
 
@@ -182,9 +185,9 @@ class ChildHandle(asyncio.Protocol):
     def _receive(self, message: wire.FromChild) -> None:
         match message:
             case wire.ChildLine(_, level, text, fields, is_printed):
-                hear = self._on_printed if is_printed else self._on_log
-                if hear is not None:
-                    self._guarded(hear, level, text, fields)
+                callback = self._on_printed if is_printed else self._on_log
+                if callback is not None:
+                    self._guarded(callback, level, text, fields)
             case wire.Progress(_, fraction, note):
                 if self._on_progress is not None:
                     self._guarded(self._on_progress, fraction, note)
@@ -226,7 +229,8 @@ def _spawn(fd: int) -> subprocess.Popen[bytes]:
             "jobs with executor='process' need the path of the Python interpreter",
             hint="this program embeds Python and sets no sys.executable: set it at its start",
         )
-    # A group of its own: Ctrl-C in a terminal goes to the worker, which decides for its children.
+    # A process group of its own: Ctrl-C in a terminal goes to the worker, which decides for its
+    # children.
     return subprocess.Popen(
         [sys.executable, "-P", "-c", _PROGRAM, str(fd), _ROOT],
         stdin=subprocess.DEVNULL,

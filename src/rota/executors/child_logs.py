@@ -1,4 +1,4 @@
-"""What a handler in a child logs: kept for its worker, if asked."""
+"""Captures log lines of handlers in a child for its worker, if configured."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class _Safe(logging.Formatter):
 
 
 def print_safely() -> None:
-    """Where the application, which has been imported, says nothing about it: Python prints warnings
-    by itself, and structlog all it gets, as they come."""
+    """Make default output safe if the application, which has been imported, has configured no
+    logging: Python prints warnings and structlog prints all events unchanged."""
     if logging.lastResort is not None and logging.lastResort.formatter is None:
         logging.lastResort.setFormatter(_Safe())
     when_imported("structlog", _print_events_safely)
@@ -33,17 +33,17 @@ def _print_events_safely() -> None:
 
 
 class _Silent(logging.NullHandler):
-    """In the place of handlers that nobody has configured: the worker prints these lines."""
+    """Takes the place of handlers if none are configured: the worker prints these lines."""
 
 
 def begin_capture(write_record: Write, write_event: Write, level: int) -> None:
-    """From here on. The application has been imported before, so that what it says about logging
-    stands; if it says nothing, lines are made as the worker, whose level this is, makes them."""
+    """Start capturing. The application was imported before, so that its configuration of logging
+    applies; without one, lines are formatted like those of the worker, whose level `level` is."""
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(_Silent())
         root.setLevel(level)
-    # Imported on first use: a child that captures nothing starts without it.
+    # Imported on first use: a child that captures nothing starts faster.
     from rota.telemetry.capture import begin_anywhere
 
     begin_anywhere(write_record, write_event)
@@ -55,5 +55,5 @@ def end_capture() -> None:
 
 
 def is_printing() -> bool:
-    """Whether somebody in this process prints what loggers get."""
-    return any(not isinstance(one, _Silent) for one in logging.getLogger().handlers)
+    """Return whether a handler in this process prints the records of loggers."""
+    return any(not isinstance(handler, _Silent) for handler in logging.getLogger().handlers)

@@ -1,4 +1,4 @@
-"""Child processes that run handlers: for code that holds the GIL, leaks, or may crash.
+"""Child processes that execute handlers: for code that holds the GIL, leaks, or may crash.
 
 Children are started when needed, kept for the next attempt, and replaced when they die or are worn
 out.
@@ -25,7 +25,7 @@ _LEAVE_SECONDS = 30.0
 
 
 class Finished(Enum):
-    """The attempt's own transaction has written its completion already."""
+    """The attempt's own transaction has already written its completion."""
 
     FINISHED = "finished"
 
@@ -35,9 +35,9 @@ FINISHED: Final[Literal[Finished.FINISHED]] = Finished.FINISHED
 
 @dataclass(frozen=True, slots=True)
 class ChildCall:
-    """One attempt for a child, and who hears what its handler says meanwhile.
+    """One attempt for a child, and the callbacks for the handler's output.
 
-    The callbacks are called on the event loop, in the order in which the handler spoke.
+    The callbacks are called on the event loop, in the order of the output.
     """
 
     work: Work
@@ -49,7 +49,8 @@ class ChildCall:
 
 @dataclass(frozen=True, slots=True)
 class Wear:
-    """When a child is worn out: after so many attempts, or with so much memory. None: never."""
+    """Limits after which a child is replaced: a number of attempts, or an amount of memory. None:
+    no limit."""
 
     runs: int | None = None
     memory_bytes: int | None = None
@@ -91,9 +92,9 @@ class ChildPool:
         self._is_closed = False
 
     async def call(self, request: ChildCall) -> bytes | Finished | None:
-        """The handler's result as JSON, or FINISHED; raises what the handler raised.
+        """Return the handler's result as JSON, or FINISHED; raise the handler's exception.
 
-        Cancelled, it returns when the attempt has ended in its child, whatever that takes.
+        If cancelled, return when the attempt has ended in its child, whatever that takes.
         """
         async with self._slots:
             child = await self._take()
@@ -111,11 +112,12 @@ class ChildPool:
             return _result_of(answer)
 
     async def prepare(self) -> None:
-        """Have a child ready, or raise why there can be none."""
+        """Have a child ready, or raise the error that prevents it."""
         self._give_back(await self._take())
 
     async def close(self, grace: float) -> None:
-        """Ends all children, idle ones at once, busy ones after their attempt or the grace."""
+        """End all children: idle ones at once, busy ones after their attempt or the grace
+        period."""
         self._is_closed = True
         await asyncio.gather(*(child.leave(grace) for child in self._children))
 
@@ -140,7 +142,7 @@ class ChildPool:
         if not self._wear.has_worn_out(child):
             self._idle.append(child)
             return
-        # Nobody waits for it: the next attempt starts another.
+        # In the background: the next attempt starts another child.
         task = asyncio.ensure_future(child.leave(_LEAVE_SECONDS))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)

@@ -1,4 +1,4 @@
-"""The kind `async`: a coroutine, awaited in its slot. The cheapest there is, and kept so."""
+"""The kind `async`: a coroutine, awaited in its slot. The cheapest kind; keep it so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CoroutineExecutor(Executor):
     is_bound = True
 
     async def call(self, attempt: CalledAttempt) -> CallOutcome:
-        asking = parent.begin(attempt.claim.id)
+        token = parent.begin(attempt.claim.id)
         capturing = capture.begin(attempt.store_log) if attempt.is_captured else None
         try:
             if around := attempt.around:
@@ -35,7 +35,7 @@ class CoroutineExecutor(Executor):
                 return await _complete(attempt, attempt.transaction, text)
             return RETURNED_NOTHING if text is None else Returned(text)
         finally:
-            parent.end(asking)
+            parent.end(token)
             if capturing is not None:
                 capture.end(capturing)
 
@@ -43,7 +43,7 @@ class CoroutineExecutor(Executor):
 async def _complete(
     attempt: CalledAttempt, transaction: AttemptTransaction, text: str | None
 ) -> CallOutcome:
-    """The body used a transaction: its completion is part of it."""
+    """The body used a transaction: the completion is part of it."""
     if attempt.is_cancelled:
         raise asyncio.CancelledError
     if not transaction.is_open:

@@ -1,7 +1,7 @@
-"""The end of a run, written inside the transaction of its effects.
+"""Writes the end of a run inside the transaction of its effects.
 
-Written once, for async and sync and for every driver: a generator yields statements, or seconds to
-wait, and is sent their rows or thrown their errors.
+Shared by async and sync code and all drivers: a generator yields statements, or seconds to wait,
+and receives their rows or errors.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _LOCKED_PAUSE = 0.05
 def finish(
     statements: Statements, claim: Claim, worker: int, ms: float, result: str | None
 ) -> Statement:
-    """A success."""
+    """The statement for a success."""
     return ends.finish_one(statements, claim, worker, ms, result)
 
 
 def write(statements: Statements, end: Statement, claim: Claim, seconds: float) -> Steps:
-    """The fence, last: a lock from the start would keep cancel and rescue waiting. LeaseLost: the
-    run is somebody else's, nothing may stay. What can pass is waited for, as the work is done. The
-    place to go back to is marked (`session/mark`)."""
+    """Write the end as the last statement: a lock from the start would make cancel and rescue wait.
+    Raise LeaseLost if the run belongs to another worker; then nothing may be committed. Errors that
+    may pass are retried, because the work is done, from the savepoint of `session/mark`."""
     deadline = time.monotonic() + seconds
     while True:
         try:

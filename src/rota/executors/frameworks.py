@@ -1,12 +1,12 @@
-"""What a framework does at the edges of a request happens at the edges of an attempt.
+"""Does at the edges of an attempt what a framework does at the edges of a request.
 
-Today that is Django, in every process in which it is configured. Nothing is imported for it.
+Currently for Django, in every process in which it is configured. Nothing is imported for it.
 
 * In a thread or a child process: `reset_queries` and `close_old_connections` before the handler,
   `close_old_connections` and `close_caches` after it. So a connection that the server has closed is
   replaced, and none outlives `CONN_MAX_AGE`.
-* In a coroutine: what `sync_to_async` calls, Django's async ORM too, gets a thread for the attempt,
-  as under ASGI for a request, and the connections of that thread are closed with it.
+* In a coroutine: calls by `sync_to_async`, including Django's async ORM, get a thread for the
+  attempt, as under ASGI for a request, and the connections of that thread are closed with it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from typing import Any
 from rota.model.hook import Hook
 
 _modules = sys.modules
-# Loaded where Django's connections may be in use.
+# Loaded if Django's connections may be in use.
 DJANGO = "django.db"
 
 
 def inside_frameworks(hooks: tuple[Hook, ...], *, is_async: bool) -> tuple[Hook, ...]:
-    """The hooks of an application, and round them those of the frameworks that this process
-    uses."""
+    """Return the hooks of an application, inside those of the frameworks that this process uses."""
     if DJANGO in _modules and _is_configured():
         return (_COROUTINE if is_async else _FUNCTION, *hooks)
     return hooks
 
 
 def thread_ends() -> None:
-    """This thread calls no more handlers: nobody else would close what it has opened."""
+    """Close the connections of this thread, which executes no more handlers."""
     if DJANGO in _modules and _is_configured():
         _modules[DJANGO].connections.close_all()
 
@@ -53,7 +52,8 @@ def _round_function(_context: Any) -> Iterator[None]:
 
 
 def _close_old(db: Any) -> None:
-    """As `close_old_connections`, but for one whose transaction the completion still joins."""
+    """Like `close_old_connections`, except for a connection whose transaction the completion
+    joins."""
     for connection in db.connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()

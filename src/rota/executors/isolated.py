@@ -1,6 +1,6 @@
 """The kind `isolated`: a handler, called in a child process of its own that ends with the call.
 
-Jobs cannot choose it: Rota calls runs this way that were lost with their worker.
+Jobs cannot choose it: Rota uses it for runs that were lost with their worker.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rota.executors.remote import ChildDied
 class IsolatedExecutor(Executor):
     def __init__(self, means: Means) -> None:
         super().__init__(means)
-        # Whether a process could be started whenever that was tried.
+        # Whether separate processes could be started so far.
         self.may_start = True
 
     async def call(self, attempt: CalledAttempt) -> CallOutcome:
@@ -28,7 +28,7 @@ class IsolatedExecutor(Executor):
                 return NotBegun(f"a separate process could not be started: {error}")
             return outcome_of(await pool.call(child_call(attempt, self._means)))
         except ChildDied as error:
-            # What has killed it is this run: nothing else was in it.
+            # This run has killed the child: nothing else was executed in it.
             return Lost(error)
         finally:
             await pool.close(grace=LEAVE_SECONDS)

@@ -1,4 +1,4 @@
-"""The kinds of executors by name: that of `executor=` of a job, or one that Rota chooses."""
+"""The kinds of executors by name: for `executor=` of a job, or chosen by Rota."""
 
 from __future__ import annotations
 

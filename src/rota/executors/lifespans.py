@@ -15,8 +15,8 @@ from rota.model.hook import Hook
 
 
 class Lifespans:
-    """Entered in the order of declaration, left in reverse. Async ones share a task, sync ones a
-    thread, from beginning to end. `state` is what they have yielded, for `ctx.state`."""
+    """Entered in the order of declaration, left in reverse. Async lifespans share a task, sync ones
+    a thread, from beginning to end. `state` contains their yielded values, for `ctx.state`."""
 
     def __init__(self, hooks: Callable[[], Sequence[Hook]], app: object) -> None:
         self.state: dict[str, Any] = {}
@@ -42,7 +42,7 @@ class Lifespans:
         kept.task.add_done_callback(ended)
 
     async def leave(self) -> None:
-        """Raises what a lifespan raises."""
+        """Leave the lifespans; raise their exception, if any."""
         kept, self._kept, self._is_leaving = self._kept, None, True
         if kept is None:
             return
@@ -62,7 +62,7 @@ class Lifespans:
 
 @asynccontextmanager
 async def _in_thread(hook: Hook, app: object, thread: ThreadPoolExecutor) -> AsyncIterator[Any]:
-    """A sync lifespan: it may block, and it finds in its second half what its thread had before."""
+    """A sync lifespan: it may block, and its second half runs in the same thread as the first."""
     loop = asyncio.get_running_loop()
     manager = contextmanager(hook.make)(app)
     yielded = await loop.run_in_executor(thread, manager.__enter__)

@@ -1,8 +1,8 @@
-"""Where a handler lives, in words that another process can follow.
+"""Describes where a handler is, so that another process can load it.
 
-A function cannot be sent; its module and name can. Modules are of three kinds: importable by
-name, loaded from a file that is on no path (`rota worker jobs.py`), and the program itself,
-which its own process calls `__main__` and a child must load without running its main part.
+A function cannot be sent; its module and name can. Modules are of three kinds: importable by name,
+loaded from a file that is on no path (`rota worker jobs.py`), and the program itself, which its own
+process calls `__main__` and a child must load without running its main part.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Location(msgspec.Struct, array_like=True, frozen=True):
 
 
 def locate(function: Callable[..., Any]) -> Location:
-    """How a child finds this function, or a JobError that says why it cannot."""
+    """Return how a child finds this function; raise a JobError that explains why it cannot."""
     name, qualname = function.__module__, function.__qualname__
     if "<" in qualname:
         raise JobError(
@@ -54,8 +54,8 @@ def locate(function: Callable[..., Any]) -> Location:
 
 
 def is_reachable(function: Callable[..., Any]) -> bool:
-    """Whether the place that the function names holds it, or a job made of it: a child that imports
-    the same modules finds it there."""
+    """Return whether the function, or a job made from it, is found under its own name: a child that
+    imports the same modules finds it there."""
     try:
         location = locate(function)
         found: Any = sys.modules[function.__module__]
@@ -68,7 +68,7 @@ def is_reachable(function: Callable[..., Any]) -> bool:
 
 
 def resolve(location: Location) -> object:
-    """The object at that place, loading its module if this process has not done so."""
+    """Return the object at the location, after loading its module if necessary."""
     found: object = load(location.module, location.file)
     for name in location.qualname.split("."):
         found = getattr(found, name)
@@ -76,7 +76,7 @@ def resolve(location: Location) -> object:
 
 
 def resolve_reference(reference: str) -> object:
-    """What `module:name`, `module` or `path/file.py:name` refers to."""
+    """Return the object that `module:name`, `module` or `path/file.py:name` refers to."""
     module, _, qualname = reference.partition(":")
     if module.endswith(".py"):
         found: object = load(os.path.splitext(os.path.basename(module))[0], os.path.abspath(module))
@@ -88,7 +88,7 @@ def resolve_reference(reference: str) -> object:
 
 
 def load(name: str, file: str | None) -> ModuleType:
-    """Import by name if that leads to the same file, else load the file under the name."""
+    """Import by name if that leads to the same file, otherwise load the file under the name."""
     known = sys.modules.get(name)
     if known is not None:
         return known

@@ -23,7 +23,7 @@ from rota.store.statements import Statements
 
 _OPENED = TransactionStatus.INTRANS
 _UNDONE = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
-# What nothing of users' code is part of is answered at once, or the session is given up.
+# Statements without users' code respond within this time, or the session is discarded.
 _SOON = 10.0
 # Deferred triggers may take their time.
 _LONG = 86_400.0
@@ -32,7 +32,7 @@ _LONG = 86_400.0
 class OwnAsync:
     """For handlers that are coroutines."""
 
-    is_strict = False  # its sessions say READ COMMITTED
+    is_strict = False  # its sessions use READ COMMITTED
 
     def __init__(self, sessions: KeptSessions, statements: Statements, lending: Lending) -> None:
         self._sessions = sessions
@@ -46,7 +46,7 @@ class OwnAsync:
         try:
             await self._open(await self._sessions.get())
         except psycopg.OperationalError:
-            # One that rested may have ended, or hang, without a word.
+            # A kept session may have been closed, or hang, without notice.
             await self._open(await self._sessions.get(is_new=True))
 
     async def _open(self, handle: PGconn) -> None:
@@ -68,7 +68,7 @@ class OwnAsync:
             yield self._conn
 
     async def settle(self) -> None:
-        """From here on it is ours again."""
+        """Take the session back from the handler."""
         assert self._conn is not None
         async with self._conn.lock:
             self._link = link = AsyncLink(detach(self._conn))
@@ -173,7 +173,7 @@ class OwnSync:
             self._sessions.put(detach(link))
 
     def abandon(self) -> None:
-        """Its thread was left behind, and may be using it: whatever it does, it fails."""
+        """The thread was abandoned, and may still use the session: make all its statements fail."""
         conn = self._link or self._conn
         if conn is not None:
             shut(conn)
@@ -189,7 +189,7 @@ def check_open(handle: PGconn) -> None:
 
 
 def check_same(begun: Any, now: Any) -> None:
-    """What a handler commits by itself is without the fence, and without the completion."""
+    """Check that the handler did not commit: its writes would lack the fence and the completion."""
     if begun != now:
         raise JobError(
             "the handler ended the transaction of this attempt, so its writes may have been "
@@ -199,7 +199,7 @@ def check_same(begun: Any, now: Any) -> None:
 
 
 async def _last(link: AsyncLink, statement: tuple[str, dict[str, Any]]) -> Any:
-    """The row of the last of several statements that has one."""
+    """Return the last row of several statements."""
     cursor, row = AsyncClientCursor(link, row_factory=tuple_row), None
     await cursor.execute(statement[0].encode(), statement[1])
     while True:

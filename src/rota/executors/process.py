@@ -17,7 +17,7 @@ from rota.executors.location import locate
 from rota.executors.wire import Work
 from rota.telemetry import otel
 
-# For what an idle child does at its end: lifespans, exit handlers.
+# Time for an idle child to end: lifespans, exit handlers.
 LEAVE_SECONDS = 5.0
 
 

@@ -1,4 +1,4 @@
-"""Failures that happened in a child, as its worker sees them."""
+"""Failures in a child process, as seen by its worker."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from rota.errors import RotaError
 from rota.executors.location import MAIN
 from rota.executors.wire import Raise
 
-# An exception that drags a data set along is told in words instead.
+# An exception that contains a large data set is sent as text instead.
 _MAX_PICKLED = 1 << 20
 _CHILD = "rota.executors.child"
 
 
 class RemoteError(RotaError):
-    """A handler in a child raised what cannot be raised here: see `type_name` and `traceback`.
+    """A handler in a child raised an exception that cannot be raised here: see `type_name` and
+    `traceback`.
 
-    Either the exception cannot be pickled, or it is none that ends an attempt only: SystemExit,
-    KeyboardInterrupt and CancelledError would end the worker's own work.
+    Either the exception cannot be pickled, or it would end more than the attempt: SystemExit,
+    KeyboardInterrupt and CancelledError would stop the worker itself.
     """
 
     def __init__(self, type_name: str, message: str, traceback: str) -> None:
@@ -80,7 +81,7 @@ def traceback_of(error: BaseException) -> str | None:
 
 
 def pack(call: int, error: BaseException) -> Raise:
-    """In the child: all that can be said about `error`."""
+    """In the child: describe `error` for the worker."""
     return Raise(
         call,
         _type_name(type(error)),
@@ -91,7 +92,7 @@ def pack(call: int, error: BaseException) -> Raise:
 
 
 def unpack(raised: Raise) -> Exception:
-    """In the worker: the exception itself where it can be rebuilt, else a RemoteError."""
+    """In the worker: return the exception itself if it can be rebuilt, otherwise a RemoteError."""
     error = None if raised.pickled is None else _unpickle(raised.pickled)
     if error is None:
         return RemoteError(raised.type_name, raised.message, raised.traceback)
@@ -100,7 +101,7 @@ def unpack(raised: Raise) -> Exception:
 
 
 def _trim(error: BaseException) -> TracebackType | None:
-    """Without the frames above the handler's: they say nothing about the failure."""
+    """Remove the frames above the handler's: they do not explain the failure."""
     trace = below = error.__traceback__
     while trace and trace.tb_next:
         if trace.tb_frame.f_globals.get("__name__") == _CHILD:
@@ -122,7 +123,7 @@ def _message(error: BaseException) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without lone surrogates, which neither the wire nor the database takes."""
+    """Replace lone surrogates, which neither the channel nor the database accepts."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -137,7 +138,8 @@ def _pickle(error: BaseException) -> bytes | None:
 
 
 def _unpickle(data: bytes) -> Exception | None:
-    """None for what pickles but does not come back: often an `__init__` with other arguments."""
+    """Return None for exceptions that can be pickled but not restored: often because of an
+    `__init__` with other arguments."""
     try:
         error = _Unpickler(io.BytesIO(data)).load()
     except Exception:
@@ -146,7 +148,7 @@ def _unpickle(data: bytes) -> Exception | None:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds the program's own classes, which a child knows by another name than `__main__`."""
+    """Finds the program's own classes, which a child has under another module than `__main__`."""
 
     def find_class(self, module: str, name: str) -> Any:
         spec = getattr(sys.modules["__main__"], "__spec__", None)

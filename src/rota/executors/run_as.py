@@ -1,13 +1,13 @@
-"""Enforces `run_as`: nothing that the role has deferred may run at commit, where it would run with
-the worker's rights.
+"""Enforces `run_as`: no trigger that the role has deferred may run at commit, where it would run
+with the worker's rights.
 
-The role's caller, a SECURITY DEFINER function, settles deferred constraints and closes cursors. But
-a trigger may defer another one, and only the server knows what is deferred. So the caller is called
-again until a pass writes nothing: everything deferred has then run, and nothing is new.
+The role's caller, a SECURITY DEFINER function, checks deferred constraints and closes cursors. But
+a trigger may defer another one, and only the server sees which are deferred. So the caller is
+called again until a pass writes nothing: everything deferred has then run, and nothing is new.
 
-The caller belongs to the role, because it could not run as it otherwise, and so the role may alter
-it. Each call returns a nonce, which proves that its body ran, and at the end the function is the
-same version as before the job.
+The caller belongs to the role, because otherwise it could not run with the role's rights, and so
+the role may alter it. Each call returns a nonce, which proves that its body ran, and at the end the
+function must be the same version as before the job.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Reset = Callable[[], Awaitable[None]]
 async def settle(
     conn: AsyncConnection[Any], call: SqlCall, statements: Statements, reset: Reset
 ) -> None:
-    """`reset` takes the session back from what the role has set, its search path above all: what
-    is said here is said as the worker."""
+    """Run everything deferred. `reset` undoes the settings of the role, above all its search path,
+    because the statements here run as the worker."""
     await reset()
     for _ in range(_PASSES):
         before, _ = await _mark(conn, statements)
@@ -46,7 +46,7 @@ async def settle(
 
 
 async def ask_as(conn: AsyncConnection[Any], call: str, *parameters: str) -> Any:
-    """Call as the role, and have it proved. Returns the answer."""
+    """Call as the role, and check the nonce. Return the result."""
     nonce = secrets.token_hex(16)
     cursor = AsyncRawCursor(conn)
     await cursor.execute(call.encode(), [*parameters, nonce])

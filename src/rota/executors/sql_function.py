@@ -1,9 +1,9 @@
 """Calls a SQL function as the body of a run: its effect and the run's end commit together.
 
 The order on the attempt's own connection: BEGIN, the timeout as a statement of its own (inside the
-statement of the call it would do nothing), the call, what it has deferred, the fenced end, COMMIT.
-The connection is closed afterwards: a function leaves settings, temporary tables and advisory
-locks behind. A procedure that commits by itself has no such transaction: at least once.
+statement of the call it would do nothing), the call, deferred constraints, the fenced end, COMMIT.
+The connection is closed afterwards, because a function leaves settings, temporary tables and
+advisory locks behind. A procedure that commits by itself has no such transaction: at least once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rota.store.statements import Statements
 
 WriteLog = Callable[[str, str, Mapping[str, Any]], None]
 
-_CLOCK_RATE = 1001  # milliseconds of the server in a second of ours: its clock may be corrected
+_CLOCK_RATE = 1001  # the server's milliseconds per second of ours: its clock may be corrected
 _CANCEL_AGAIN = 0.2
 _QUIET_STATES = (None, "00000", "01000")
 
@@ -43,8 +43,8 @@ _QUIET_STATES = (None, "00000", "01000")
 class SqlFunctionCall:
     """One call, on a connection of its own.
 
-    `started` and `timeout` are the attempt's; `is_debug` asks for RAISE DEBUG too. `stop` may be
-    called at any time: the server is told to cancel until the call has ended.
+    `started` and `timeout` are the attempt's; `is_debug` includes RAISE DEBUG. `stop` may be called
+    at any time: it sends cancel requests until the call has ended.
     """
 
     def __init__(
@@ -69,11 +69,12 @@ class SqlFunctionCall:
         self._told.set()
 
     async def run(self, decide: Callable[[FunctionResult], Outcome]) -> CommittedItself | Decided:
-        """Call it, and end the run by what `decide` makes of its answer. What the function raised
-        is raised as a SqlFunctionError, LeaseLost where the run is somebody else's by now."""
+        """Call the function, and end the run with the outcome that `decide` derives from its
+        result. Raise an error of the function as SqlFunctionError, and LeaseLost if the run belongs
+        to another worker."""
         arguments = lent(self._lending.name)
         conn = await AsyncConnection.connect(self._url, **arguments)
-        await conn.set_read_only(False)  # its end is written in it, whatever the default
+        await conn.set_read_only(False)  # the end is written in it, whatever the default
         conn.add_notice_handler(self._hear)
         conn.adapters.register_loader("jsonb", _Text)
         canceller = asyncio.create_task(self._cancel_when_told(conn))
@@ -127,13 +128,14 @@ class SqlFunctionCall:
     async def _limit(self, conn: AsyncConnection[Any], is_local: bool = True) -> None:
         if self._timeout is not None:
             left = self._timeout - (time.monotonic() - self._started)
-            # Rounded up: before the attempt's time is over, its end would be no timeout.
+            # Rounded up: an error before the attempt's time is over would not count as a timeout.
             timeout = f"{max(1, ceil(left * _CLOCK_RATE) + 1)}ms"
             limit = handlers.limit(self._statements, timeout=timeout, is_local=is_local)
             await conn.execute(*limit)
 
     async def _close_up(self, conn: AsyncConnection[Any], call: SqlCall) -> None:
-        """After the body, whose code may still run: in deferred triggers, and as its role."""
+        """Run what the body has deferred: code of the function may still run in triggers, and as
+        its role."""
 
         async def reset() -> None:
             await AsyncClientCursor(conn).execute(*self._lending.reset())
@@ -148,7 +150,8 @@ class SqlFunctionCall:
     async def _write(
         self, conn: AsyncConnection[Any], outcome: Outcome, duration_ms: float
     ) -> None:
-        """The fence, last: a lock from the start would keep cancel and rescue waiting."""
+        """Write the end as the last statement: a lock from the start would make cancel and rescue
+        wait."""
         ending = end_one(self._statements, self._claim, self._worker, duration_ms, outcome)
 
         async def fetch(sql: str, parameters: Mapping[str, Any]) -> Rows:
@@ -163,7 +166,7 @@ class SqlFunctionCall:
         return (time.monotonic() - self._started) * 1000
 
     async def _cancel_when_told(self, conn: AsyncConnection[Any]) -> None:
-        """Again and again: a cancel that comes between two statements cancels nothing."""
+        """Send cancel requests repeatedly: a request between two statements cancels nothing."""
         await self._told.wait()
         while True:
             with suppress(psycopg.Error, OSError):
@@ -171,7 +174,8 @@ class SqlFunctionCall:
             await asyncio.sleep(_CANCEL_AGAIN)
 
     def _hear(self, notice: errors.Diagnostic) -> None:
-        """RAISE NOTICE and friends, while the function runs: they survive a rollback."""
+        """Store RAISE NOTICE and the like while the function runs, so that they survive a
+        rollback."""
         severity = notice.severity_nonlocalized or "NOTICE"
         level = _LEVELS.get(severity, "debug" if severity.startswith("DEBUG") else "info")
         fields = {
@@ -192,7 +196,8 @@ class SqlFunctionCall:
 
 
 class NeedsSession(SqlFailure):
-    """What it sets holds for the session, which a pooler would lend on between its commits."""
+    """The procedure's settings are those of the session, which a pooler would lend to others
+    between its commits."""
 
     def __init__(self) -> None:
         text = (
@@ -203,7 +208,7 @@ class NeedsSession(SqlFailure):
 
 
 class SqlFunctionError(SqlFailure):
-    """What a function raised, in the words of the server."""
+    """An error of the function, with the server's text."""
 
     @classmethod
     def of(cls, error: psycopg.Error) -> SqlFunctionError:

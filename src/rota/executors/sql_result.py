@@ -1,4 +1,4 @@
-"""What a SQL function answers: `{"success": boolean, "message": text, "details": anything}`."""
+"""The result of a SQL function: `{"success": boolean, "message": text, "details": anything}`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _T = TypeVar("_T", bool, str)
 
 @dataclass(frozen=True, slots=True)
 class FunctionResult:
-    """`details` and `text` are JSON; `text` is the whole answer."""
+    """`details` and `text` are JSON; `text` is the whole result."""
 
     success: bool
     message: str | None = None
@@ -26,25 +26,25 @@ class FunctionResult:
 
 
 class SqlFailure(RemoteError):
-    """A failure in the words of the function or the server."""
+    """A failure with the text of the function or the server."""
 
     def __str__(self) -> str:
         return self.message
 
 
 class InvalidResult(SqlFailure):
-    """The function ended, but did not say how."""
+    """The function returned no valid result."""
 
     @classmethod
     def of(cls, what: str, text: str | None) -> InvalidResult:
-        came = "NULL" if text is None else text
-        quoted = came if len(came) <= _QUOTED else f"{came[:_QUOTED]}…"
+        returned = "NULL" if text is None else text
+        quoted = returned if len(returned) <= _QUOTED else f"{returned[:_QUOTED]}…"
         message = f"{what}; it returned {quoted}"
         return cls("InvalidResult", message, message)
 
 
 def read_result(text: str | None) -> FunctionResult:
-    """Check what came; InvalidResult quotes it."""
+    """Check and parse the result; InvalidResult quotes it."""
     if text is None:
         raise InvalidResult.of("the function must return {success, message, details?}", None)
     try:
@@ -57,7 +57,7 @@ def read_result(text: str | None) -> FunctionResult:
         raise InvalidResult.of(
             "the function must return an object {success, message, details?}", text
         )
-    # The parts as they were written: a decimal has its digits still.
+    # Raw parts, so that decimals keep their digits.
     parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     success = _read(parts, "success", bool, "a boolean", text)
     message = _read(parts, "message", str, "a text", text)

@@ -10,7 +10,7 @@ from rota.executors.beside import entering
 from rota.model.inside import call_inside
 from rota.telemetry import capture, otel, parent
 
-# How long a thread that was told to stop may take before its slot goes on without it.
+# How long a stopped thread may take before its slot continues without it.
 _GRACE = 5.0
 
 
@@ -18,13 +18,14 @@ class ThreadExecutor(Executor):
     is_bound = True
 
     async def call(self, attempt: CalledAttempt) -> CallOutcome:
-        """A thread cannot be cancelled: it is told, and after a grace left behind."""
-        told = asyncio.Event()
+        """Call the body in a thread. A thread cannot be cancelled: it is notified, and abandoned
+        after a grace period."""
+        stop_requested = asyncio.Event()
         loop = asyncio.get_running_loop()
-        attempt.tell_instead(lambda: loop.call_soon(told.set))
+        attempt.tell_instead(lambda: loop.call_soon(stop_requested.set))
         trace = otel.carrier()
         call = self._means.threads.call(lambda: _in_thread(attempt, trace, loop))
-        stopped = loop.create_task(told.wait())
+        stopped = loop.create_task(stop_requested.wait())
         try:
             await asyncio.wait((call, stopped), return_when=asyncio.FIRST_COMPLETED)
             if not call.done():
@@ -42,8 +43,8 @@ class ThreadExecutor(Executor):
 def _in_thread(
     attempt: CalledAttempt, trace: Mapping[str, str] | None, loop: asyncio.AbstractEventLoop
 ) -> CallOutcome:
-    """In a thread, whose context is its own. Drivers and ORMs may know a connection by its thread,
-    so what the handler wrote is completed here, too."""
+    """Runs in the thread, which has its own context. Drivers and ORMs may bind a connection to its
+    thread, so the handler's transaction is completed here too."""
     parent.begin(attempt.claim.id)
     otel.attach(trace)
     if attempt.is_captured:

@@ -1,7 +1,7 @@
-"""Threads that run `def` handlers.
+"""Threads that execute `def` handlers.
 
-Not the standard library's pool: a thread whose attempt timed out cannot be ended, only left
-behind, and its place must not be missing afterwards.
+The standard library's pool does not fit: a thread whose attempt timed out cannot be ended, only
+abandoned, and its place in the pool must be refilled.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any
 
 
 class ThreadPool:
-    """Threads are started when needed, kept for the next attempt, and daemons, so that one
-    that never returns does not keep the process from ending."""
+    """Threads are started when needed and kept for the next attempt. They are daemons, so that a
+    thread that never returns does not prevent the process from ending."""
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
@@ -33,10 +33,11 @@ class ThreadPool:
         self._lock = threading.Lock()
 
     def call(self, body: Callable[[], _T]) -> asyncio.Future[_T]:
-        """The body's result. When cancelled, the thread goes on and its result is dropped.
+        """Return a future of the body's result. If it is cancelled, the thread continues and its
+        result is dropped.
 
-        A future and not a task: a task hands SystemExit and KeyboardInterrupt on to the loop,
-        and a handler that raises them would end the worker.
+        A future and not a task: a task passes SystemExit and KeyboardInterrupt on to the loop, and
+        a handler that raises them would end the worker.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
@@ -51,8 +52,8 @@ class ThreadPool:
         return future
 
     def close(self, seconds: float = 0) -> None:
-        """Each thread ends when it has nothing to do. Waits at most so long for those that have
-        nothing to do now."""
+        """End each thread as soon as it is idle. Wait at most `seconds` for those that are idle
+        now."""
         with self._lock:
             threads, self._threads, idle = self._threads, [], self._idle
         for _ in threads:
@@ -70,14 +71,14 @@ class ThreadPool:
     def _serve(self) -> None:
         while (work := self._work.get()) is not None:
             loop, future, body = work
-            # Its own context: what a handler sets is not there for the next one.
+            # A context of its own, so that context variables do not leak into the next handler.
             result, error = contextvars.Context().run(_outcome, body)
             with self._lock:
                 self._idle += 1
             try:
                 loop.call_soon_threadsafe(_settle, future, result, error)
             except RuntimeError:
-                return  # The loop is closed: nobody waits.
+                return  # the loop is closed, and no task waits
             del work, loop, future, body, result, error
 
 
@@ -98,7 +99,7 @@ def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | Non
     if error is None:
         future.set_result(result)
     elif isinstance(error, StopIteration):
-        # A future refuses it, as it would end the coroutine that waits.
+        # A future refuses it, because it would end the awaiting coroutine.
         future.set_exception(RuntimeError("the handler raised StopIteration"))
     else:
         future.set_exception(error)

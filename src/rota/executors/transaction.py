@@ -1,8 +1,8 @@
-"""`ctx.transaction()`: what a handler writes commits with its completion, or not at all.
+"""`ctx.transaction()`: the writes of a handler commit together with its completion, or not at all.
 
-Leaving a block releases a savepoint; the commit is sent when the handler returns. The fence is
-the last statement and not the first: a row lock from the start would block cancel and rescue
-for as long as the handler runs.
+Leaving a block releases a savepoint; the commit is sent when the handler returns. The fence is the
+last statement and not the first: a row lock from the start would block cancel and rescue for as
+long as the handler runs.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _WRITE_PAUSE = 0.005
 
 
 class ProgressHold(Protocol):
-    """What is written about the run of an attempt beside its transaction."""
+    """The reports that are written about an attempt's run outside of its transaction."""
 
     def hold(self, run_id: int, attempt: int) -> bool:
-        """Write nothing more of it for now. False: something is just being written."""
+        """Stop writing about the attempt. Return False while a write is under way: call again."""
 
     def release(self, run_id: int, attempt: int) -> None: ...
 
 
 class AttemptTransaction:
-    """The one transaction of one attempt; async or sync, as the handler is. Each block is a
-    savepoint in it."""
+    """The one transaction of an attempt; async or sync like the handler. Each block is a savepoint
+    in it."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class AttemptTransaction:
 
     @property
     def is_strict(self) -> bool:
-        """Whether what is written about its run meanwhile would end it (40001)."""
+        """Whether concurrent writes to the run would make the transaction fail (40001)."""
         way = self._way or self._sync_way
         return way is not None and way.is_strict
 
@@ -116,7 +116,8 @@ class AttemptTransaction:
             yield given
 
     def _hold(self) -> bool:
-        """Before it begins, as nobody knows yet how strict the user's connection is."""
+        """Before the transaction begins, because the isolation level of the user's connection is
+        not yet known."""
         claim, progress = self._claim, self._progress
         return progress is None or progress.hold(claim.id, claim.attempt)
 
@@ -148,7 +149,8 @@ class AttemptTransaction:
             )
 
     async def complete(self, duration_ms: float, result: str | None) -> None:
-        """Effect and completion together. LeaseLost: the run is somebody else's, nothing stays."""
+        """Commit effect and completion together. Raise LeaseLost if the run belongs to another
+        worker; nothing is committed then."""
         way = self._way
         if way is None:
             await asyncio.to_thread(self.complete_sync, duration_ms, result)
@@ -174,7 +176,7 @@ class AttemptTransaction:
         return ending.write(self._statements, end, self._claim, self._lease_seconds)
 
     async def close(self) -> None:
-        """Without `complete` before it, everything is rolled back."""
+        """Without a preceding `complete`, everything is rolled back."""
         way, self._way = self._way, None
         if way is not None:
             await way.close()
@@ -189,7 +191,7 @@ class AttemptTransaction:
             self._release()
 
     def abandon(self) -> None:
-        """Its thread was left behind. It closes by itself, if ever it returns."""
+        """The thread was abandoned. It closes the transaction itself, if it ever returns."""
         self._is_abandoned = True
         if self._sync_way is not None:
             self._sync_way.abandon()

@@ -1,4 +1,4 @@
-"""What the transaction of an attempt needs from each kind of connection."""
+"""The interface between the transaction of an attempt and each kind of connection."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from rota.executors.ending import Rows
 class AsyncWay(Protocol):
     @property
     def is_strict(self) -> bool:
-        """REPEATABLE READ or SERIALIZABLE: whatever else is written to its run ends it."""
+        """REPEATABLE READ or SERIALIZABLE: concurrent writes to the run make the transaction
+        fail."""
 
     async def begin(self) -> None:
-        """Open the transaction, in Rota's own database."""
+        """Open the transaction, and check that it is in Rota's own database."""
 
     def block(self) -> AbstractAsyncContextManager[Any]:
-        """A savepoint; what the handler works with."""
+        """Open a savepoint; yield the object that the handler uses."""
 
     async def settle(self) -> None:
-        """The handler has returned: have everything said and checked that is still to come."""
+        """The handler has returned: flush pending writes and check deferred constraints."""
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any]) -> Rows: ...
 
     async def commit(self) -> None: ...
 
     async def close(self) -> None:
-        """Roll back what is not committed, and give back what was taken."""
+        """Roll back uncommitted writes, and return the connection."""
 
 
 class Way(Protocol):
@@ -41,4 +42,4 @@ class Way(Protocol):
     def commit(self) -> None: ...
     def close(self) -> None: ...
     def abandon(self) -> None:
-        """Called by another thread: its own may be using it, and is not waited for."""
+        """Called by another thread, while the thread of the handler may use the connection."""

@@ -1,6 +1,6 @@
-"""What crosses between a worker and its children: MessagePack behind four bytes of length.
+"""The messages between a worker and its children: MessagePack after four bytes of length.
 
-Bodies of handlers never see this. Everything here is data, so both sides can be read apart.
+Handlers never see them. They are pure data, so that both sides can be read separately.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LENGTH = 4
 
 
 class Work(msgspec.Struct, array_like=True, frozen=True):
-    """All that a child needs to know about one attempt."""
+    """Everything that a child needs for one attempt."""
 
     location: Location
     claim: Claim
@@ -32,7 +32,7 @@ class Work(msgspec.Struct, array_like=True, frozen=True):
     context_parameter: str | None = None
     is_validated: bool = False
     trace: dict[str, str] | None = None
-    # The level of the worker's root logger, if what the handler logs is to be stored.
+    # The level of the worker's root logger, if the handler's log lines are to be stored.
     captured_level: int | None = None
 
     def __repr__(self) -> str:
@@ -40,7 +40,8 @@ class Work(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Hello(msgspec.Struct, array_like=True, tag="hello"):
-    """First to every child: where the worker finds its modules, so that the child finds them."""
+    """The first message to every child: where the worker finds its modules, so that the child finds
+    them."""
 
     path: list[str]
     argv: list[str]
@@ -57,7 +58,7 @@ class Interrupt(msgspec.Struct, array_like=True, tag="interrupt"):
 
 
 class Quit(msgspec.Struct, array_like=True, tag="quit"):
-    """Leave after what is under way."""
+    """Exit after the current attempt."""
 
 
 class ChildLine(msgspec.Struct, array_like=True, tag="log"):
@@ -65,7 +66,7 @@ class ChildLine(msgspec.Struct, array_like=True, tag="log"):
     level: str
     message: str
     fields: dict[str, Any]
-    # Captured where it was written: whoever wrote it has printed it.
+    # Captured where it was written, so it is printed already.
     is_printed: bool = False
 
 
@@ -94,7 +95,7 @@ class Raise(msgspec.Struct, array_like=True, tag="raised"):
 ToChild = Hello | Begin | Interrupt | Quit
 FromChild = ChildLine | Progress | Return | Raise
 
-# Fields of a log line may hold anything; what has no form of its own is shown as Python shows it.
+# Fields of a log line may contain anything; values that cannot be encoded are sent as their repr.
 _encoder = msgspec.msgpack.Encoder(enc_hook=repr)
 decode_to_child = msgspec.msgpack.Decoder(ToChild).decode
 decode_from_child = msgspec.msgpack.Decoder(FromChild).decode
@@ -106,7 +107,7 @@ def frame(message: ToChild | FromChild) -> bytes:
 
 
 class Frames:
-    """Cuts a stream of bytes back into the frames that were written."""
+    """Splits a stream of bytes into the frames that were written."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -32,7 +32,7 @@ _LAST_SECONDS = 5.0
 
 
 class Background:
-    """Makes them, starts them, and has the last words of the attempts written at the end."""
+    """Creates and starts the loops; on stop, writes the remaining logs, progress and counters."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Background:
             self.rollups,
             self.drain,
             self.sql_jobs,
-            # What ends here makes room at once.
+            # In every worker, because a run that ends here may make room at once.
             self.admission,
         ]
         kept_ends = KeptEnds(database, on_written=self.admission.ended)
@@ -116,20 +116,21 @@ class Background:
         self._has_backlog: Callable[[], bool] = lambda: False
 
     def _count_lines(self) -> None:
-        """What the log buffer has stored and dropped since the last time."""
+        """Count the lines that the log buffer has stored and dropped since the last call."""
         before, self._lines = self._lines, (self.logs.stored_total, self.logs.dropped_total)
         self.rollups.counters.note("lines_stored", self._lines[0] - before[0])
         self.rollups.counters.note("lines_dropped", self._lines[1] - before[1])
 
     def count_turn(self, loop: str, is_well: bool) -> None:
-        """Errors of every loop; of turns that went well only ticks, as they tell of health."""
+        """Count the errors of every loop; of good turns only ticks, because they show that
+        schedules are processed."""
         if not is_well:
             self.rollups.counters.note("loop_errors", loop=loop)
         elif loop == self.scheduler.name:
             self.rollups.counters.note("ticks")
 
     def look_again(self) -> None:
-        """Calls may have been lost."""
+        """Wake the loops that rely on calls: calls may have been lost."""
         for loop in (
             self.promoter,
             self.scheduler,
@@ -142,7 +143,7 @@ class Background:
             loop.wake()
 
     def restart(self, name: str) -> None:
-        """A loop that stands still."""
+        """Restart a stuck loop."""
         for loop in self._all:
             if loop.name == name:
                 loop.restart()
@@ -152,7 +153,7 @@ class Background:
         return [self.logs, self.progress, self.rollups]
 
     def serve(self, worker: int, has_backlog: Callable[[], bool]) -> None:
-        """What is written from now on is about this identity."""
+        """Write under this worker id from now on."""
         self._has_backlog = has_backlog
         self.progress.worker = worker
         self.rollups.worker = worker

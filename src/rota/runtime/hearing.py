@@ -1,4 +1,4 @@
-"""What a worker does when it is called, and when calls start or stop arriving."""
+"""Reacts to the calls that a worker receives, and to changes of whether it receives calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rota.runtime.membership import Membership
 from rota.runtime.worker_parts import WorkerParts
 from rota.store.runs.claimed import cancel_requests
 
-# Of each of these kinds, calls act at most this often; what comes in between acts once, after it.
+# Calls of each of these kinds act at most this often; calls in between act once, afterwards.
 _GAP_SECONDS = 0.02
 _BOUNDED = frozenset(
     (
@@ -42,7 +42,7 @@ class Hearing:
             return
         kind, _, what = words.partition(" ")
         if kind == "queue":
-            # The claim loop bounds them itself: called too often, it polls.
+            # The claim loop limits these calls itself: if it is called too often, it polls.
             queues = served(self._parts.config.worker.queues)
             if not queues or what in queues:
                 identity.claim_loop.called(what)
@@ -54,7 +54,7 @@ class Hearing:
             self._act_soon(kind)
 
     def _act_soon(self, kind: str) -> None:
-        """At once, or a moment after the last time: whoever calls without end costs a bounded
+        """Act at once, or a moment after the last time, so that calls without end cost a bounded
         number of statements."""
         loop = asyncio.get_running_loop()
         free_at = self._acted_at.get(kind, 0.0) + _GAP_SECONDS
@@ -89,20 +89,21 @@ class Hearing:
             self._membership.identity.claim_loop.set_listening(is_listening)
             self._parts.background.sql_jobs.wake()
         if is_listening:
-            # Runs start before it listens, and may be cancelled by then.
+            # Runs start before the worker listens, and may have been cancelled by then.
             self.spawn(self.check_cancels())
         if is_listening and self._has_listened:
             self.look_again()
         self._has_listened = self._has_listened or is_listening
 
     def look_now(self) -> None:
-        """Somebody knows that there is work."""
+        """Poll everything now."""
         if self._membership.identity is not None:
             self._membership.identity.claim_loop.poll_now()
             self.look_again()
 
     def look_again(self) -> None:
-        """It did not listen for a while, and is called again from now on."""
+        """Poll what calls announce, because calls may have been missed while the worker did not
+        listen."""
         self._parts.look_again()
         if self._membership.identity is not None:
             self._membership.identity.isolation.wake()

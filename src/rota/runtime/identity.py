@@ -1,4 +1,5 @@
-"""One row of rota.workers and all that is bound to it: thrown away together when it is lost."""
+"""A row of rota.workers with everything that belongs to it; discarded as a whole when the lease is
+lost."""
 
 from __future__ import annotations
 
@@ -43,14 +44,15 @@ T = TypeVar("T")
 _CUT_OFF_SECONDS = 10.0
 # Between two polls of an idle worker.
 _LOOK_SECONDS = 6.0
-# A server that does not answer is told nothing: a shutdown does not wait for it.
+# A shutdown does not wait longer for a server that does not respond.
 _SAY_SECONDS = 5.0
 
 
 class Identity:
-    """Slots, claim loop, runner and lease of one worker number.
+    """Slots, claim loop, runner and lease of one worker id.
 
-    `on_lost` is called on the event loop, `on_weak` too: it says whether the lease may run out.
+    `on_lost` and `on_weak` are called on the event loop; `on_weak` gets whether the lease may
+    expire.
     """
 
     def __init__(
@@ -119,7 +121,7 @@ class Identity:
     ) -> ClaimLoop:
         config = self._config
         queues = served(config.queues)
-        own = sorted({one.queue or "default" for one in registry})
+        own = sorted({job.queue or "default" for job in registry})
         resting_seconds = self._pace.stretched(_LOOK_SECONDS)
         return ClaimLoop(
             feed=self.feed,
@@ -154,7 +156,7 @@ class Identity:
             slots=self.slots,
             runner=self.runner,
             queues=served(config.queues),
-            # Without the name of an application a child would have to load the program itself.
+            # Without the name of an application, a child process cannot load the jobs.
             has_processes=app_ref is not None and config.isolation == "process",
             poll_seconds=config.poll_seconds,
         )
@@ -174,27 +176,28 @@ class Identity:
 
     @property
     def holds_nothing(self) -> bool:
-        """Nothing waits here, runs, or has an end that is not written."""
+        """Whether no run is claimed or running, and no end waits to be written."""
         return not self.runner.running and not self.claim_loop.held_ids()
 
     def set_weak(self, is_weak: bool) -> None:
-        """The lease may run out: claim nothing meanwhile."""
+        """Claim nothing while the lease may expire."""
         self.is_weak = is_weak
         self.claim_loop.pause_claiming(self.is_weak or self._is_draining)
 
     def set_draining(self, is_draining: bool) -> None:
-        """Claim no more, hand back what has not started, and let the rest take its time."""
+        """Stop claiming and hand back runs that have not started; running attempts take their
+        time."""
         self._is_draining = is_draining
         self.claim_loop.pause_claiming(self.is_weak or self._is_draining)
 
     async def know(self, jobs: Sequence[str], intakes: Sequence[int]) -> bool:
-        """What it can run has changed: say so, that such runs are not taken for unknown. False:
-        somebody holds the worker's row, and it is to be said again."""
+        """Store the jobs that this worker knows, so that their runs are not treated as unknown.
+        Return False if another transaction holds the worker's row; call again then."""
         self.claim_loop.set_jobs(jobs)
         return await self._write(life.set_jobs(self.worker, jobs, intakes))
 
     async def _write(self, query: Query[None]) -> bool:
-        """Into the worker's row; False while an open transaction holds it."""
+        """Write into the worker's row. Return False if another open transaction holds the row."""
         try:
             await self.feed.fetch(query)
         except errors.LockNotAvailable:
@@ -216,8 +219,9 @@ class Identity:
         await self.runner.close()
 
     async def finish_running(self) -> None:
-        """Claim no more, hand back what has not started, wait for the rest until the limit, then
-        cut it off: those runs go on elsewhere, with no attempt spent."""
+        """Stop claiming, hand back runs that have not started, and wait for running attempts until
+        the limit; then interrupt them. Their runs continue on other workers, without using an
+        attempt."""
         self.claim_loop.pause_claiming(True)
         await self.isolation.stop()
         try:
@@ -238,18 +242,19 @@ class Identity:
             self.runner.stop_all(Stop("shutdown"))
             await asyncio.wait([drained], timeout=_CUT_OFF_SECONDS)
         drained.cancel()
-        # A body that ignores its cancellation: the process ends without it, the run goes on.
+        # A handler ignores its cancellation: the process ends without it, and the run is requeued.
         for attempt in list(self.runner.running.values()):
             self.claim_loop.ended(attempt.claim, attempt.duration_ms, CUT_OFF)
 
     @property
     def busy_at(self) -> float:
-        """When it last had something to do; now, if it has."""
+        """When the worker was last busy; now, if it is busy."""
         is_busy = self._is_draining or self.is_weak or bool(self.claim_loop.held_ids())
         return time.monotonic() if is_busy else self.claim_loop.claimed_at
 
     def hold_still(self) -> bool:
-        """Claim no more, if it has nothing. False: it has, and goes on."""
+        """Stop claiming if the worker holds no run. Return False if it holds runs; it continues
+        then."""
         self.claim_loop.pause_claiming(True)
         if self.claim_loop.held_ids():
             self.set_weak(self.is_weak)
@@ -257,26 +262,27 @@ class Identity:
         return True
 
     async def fall_asleep(self, *, most: float, ticking: bool) -> float:
-        """Be gone, but not for good; returns for how long. It has held still."""
+        """Sign off until the worker wakes; return for how many seconds. `hold_still` must have
+        returned True."""
         await self.isolation.stop()
-        told = self._parent.unregistered if self._parent is not None else None
+        tell_parent = self._parent.unregistered if self._parent is not None else None
         sleeping = life.fall_asleep(self.worker, most=most, ticking=ticking)
-        return await self._go(told, sleeping) or 0.0
+        return await self._go(tell_parent, sleeping) or 0.0
 
     async def leave(self) -> None:
-        """Write the last ends, and be gone."""
-        told = self._parent.leave if self._parent is not None else None
-        await self._go(told, life.set_state(self.worker, "gone"))
+        """Write the last ends, and sign off."""
+        tell_parent = self._parent.leave if self._parent is not None else None
+        await self._go(tell_parent, life.set_state(self.worker, "gone"))
 
     async def _go(self, tell_parent: Callable[[], None] | None, query: Query[T]) -> T | None:
-        """None: it could not be said."""
+        """Return None if the state could not be stored."""
         answer: T | None = None
         try:
             await self.claim_loop.stop()
             if tell_parent is not None:
                 tell_parent()
             async with asyncio.timeout(_SAY_SECONDS):
-                # While an open transaction holds its row, the lease runs out by itself.
+                # If another transaction holds the row, the lease expires by itself.
                 with suppress(errors.LockNotAvailable):
                     answer = await self.feed.fetch(query)
         except Exception as error:
@@ -312,11 +318,11 @@ def _services(
 
 def _observers(parent: Parent | None) -> list[AttemptObserver]:
     found = (find_spans(), None if parent is None else parent.show())
-    return [one for one in found if one is not None]
+    return [observer for observer in found if observer is not None]
 
 
 class _Watch:
-    """What the watchdog sees of an identity."""
+    """The view of the watchdog on an identity."""
 
     def __init__(self, claim_loop: ClaimLoop, runner: Runner) -> None:
         self._claim_loop = claim_loop

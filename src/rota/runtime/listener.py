@@ -1,4 +1,5 @@
-"""Receives the calls of enqueuers and operators. A call is a hint; polling is the truth."""
+"""Receives the calls of enqueues and operators. A call may be lost; polling finds whatever it
+announced."""
 
 from __future__ import annotations
 
@@ -29,10 +30,10 @@ def new_channel() -> str:
 
 
 class Listener:
-    """LISTEN on a connection of its own, probed, and subscribed again whenever it broke.
+    """LISTENs on a connection of its own, checks the connection, and reconnects after errors.
 
-    `on_call` gets the words of each call, and the channel on which it came; `on_change` learns
-    whether calls can be relied on.
+    `on_call` gets the payload of each call and its channel; `on_change` gets whether calls are
+    received.
     """
 
     def __init__(
@@ -52,16 +53,16 @@ class Listener:
         self._task: asyncio.Task[None] | None = None
         self._probe = f"probe {id(self)} {time.monotonic_ns()}"
         self._heard_at = 0.0
-        # Each of one worker alone: a call that is meant for it wakes no other.
+        # One per worker, so that a call for one worker wakes no other.
         self._channels = list(channels) or [new_channel()]
-        # Of all workers of the schema; known when it listens.
+        # The channel of all workers of the schema; known once the connection listens.
         self.common = ""
         self._leaving: asyncio.Task[None] | None = None
         self.is_listening = False
         self._has_said_polling = False
 
     def start(self) -> None:
-        """Harmless when it listens."""
+        """Harmless if it listens already."""
         if self._task is not None:
             return
         if not self._database.has_sessions:
@@ -76,7 +77,7 @@ class Listener:
         self._task = asyncio.create_task(self._run(), name="rota listener")
 
     def restart(self) -> None:
-        """It stands still: leave it behind, and begin another one."""
+        """The task is stuck: abandon it, and start another one."""
         if self._task is not None:
             abandon(self._task)
             self._task = None
@@ -87,11 +88,10 @@ class Listener:
         return self._channels[0]
 
     def leave(self) -> None:
-        """Stop, and do not wait for it."""
+        """Stop without waiting."""
         self._leaving = asyncio.get_running_loop().create_task(self.stop())
 
     async def end(self) -> None:
-        """For good."""
         await self.stop()
 
     async def stop(self) -> None:
@@ -151,7 +151,8 @@ class Listener:
             self._on_call(payload, channel)
 
     async def _check(self, conn: AsyncConn) -> None:
-        """A pooler or a fail-over can leave a connection that hears nothing and says nothing."""
+        """Check the connection: after a pooler or a fail-over it may receive nothing and report no
+        error."""
         await self._database.fetch_on(conn, calls.probe(self.channel, self._probe))
         async for call in conn.notifies(timeout=_PROBE_WAIT, stop_after=1):
             self._hear(call.payload, call.channel)

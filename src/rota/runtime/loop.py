@@ -1,4 +1,4 @@
-"""What every background loop has in common: start, stop, wake-ups, and patience with errors."""
+"""The base of background loops: start, stop, wake-ups, and retries after errors."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rota.telemetry.logger import get_logger
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
-# How long a patient loop lets a backlog go first, and how often it looks.
+# How long a patient loop waits for a backlog to end, and how often it checks.
 _PATIENT_SECONDS = 10.0
 _LOOK_SECONDS = 0.2
 
 
 class Loop(ABC):
-    """Calls `run_once` again and again. A test calls `run_once` without any loop."""
+    """Calls `run_once` repeatedly. Tests call `run_once` directly."""
 
     name: str
-    # What one turn may take beyond what is taken for a standstill.
+    # How much longer than usual a turn may take before it counts as stuck.
     long_seconds = 0.0
-    # Nobody waits for what it does: a backlog of short runs goes first, for a while.
+    # Nothing waits for this loop: a backlog of short runs goes first, for a while.
     is_patient = False
 
     def __init__(self) -> None:
@@ -37,31 +37,31 @@ class Loop(ABC):
         self.turns: Turns | None = None
         self.has_backlog: Callable[[], bool] = lambda: False
         self.pace: Pace | None = None
-        # Of the last turn: what failed in it, while the rest of it was done.
+        # The error of a part of the last turn; the rest of the turn was done.
         self.fault: Exception | None = None
 
     @abstractmethod
     async def run_once(self) -> float:
-        """Do the work once; answer the seconds until it should be done again."""
+        """Do the work once; return the seconds until the next turn."""
 
     def pause(self, period: float, resting: float) -> float:
-        """The seconds until the next turn, if nobody calls: see `Pace.seconds`."""
+        """Return the seconds until the next turn if no call arrives: see `Pace.seconds`."""
         return period if self.pace is None else self.pace.seconds(period, resting)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"rota {self.name}")
 
     def goes_on(self) -> None:
-        """Within a long turn: this much is done, and it is no standstill."""
+        """Report progress within a long turn, so that it does not count as stuck."""
         if self.turns is not None:
             self.turns.begin()
 
     def wake(self) -> None:
-        """Do not wait any longer."""
+        """Start the next turn now."""
         self._woken.set()
 
     def restart(self) -> None:
-        """Its turn does not end: leave it behind, and begin another one."""
+        """The turn is stuck: abandon it, and start another one."""
         if self._task is not None:
             abandon(self._task)
             self.start()
@@ -85,7 +85,8 @@ class Loop(ABC):
                 pause = _FIRST_PAUSE
                 self._count(self.fault)
             except Exception as error:
-                # The database may be away for a while; a loop that ends would never come back.
+                # The database may be unavailable for a while; a loop that ended would not be
+                # restarted.
                 self._say(error)
                 seconds, pause = pause, min(pause * 2, _LONGEST_PAUSE)
             with suppress(TimeoutError):
@@ -103,7 +104,7 @@ class Loop(ABC):
             self._log.warning(f"{self.name} failed, retrying", error=error)
 
     def _count(self, error: Exception | None) -> bool:
-        """For whoever counts the turns, and judges them. Returns whether to speak of an error."""
+        """Count the turn and report its result. Return whether to log the error."""
         if self.on_turn is not None:
             self.on_turn(self.name, error is None)
         if error is None:

@@ -1,7 +1,7 @@
-"""The worker's place among others: an identity is taken, lost or given up, and taken anew.
+"""Registers the worker, and registers it again after its lease was lost or given up.
 
-An identity is one row of rota.workers. A worker that lost its lease drops what it runs and
-comes back under a new identity; everything bound to the old one is thrown away with it.
+An identity is one row of rota.workers. A worker that has lost its lease drops its runs and
+registers under a new identity; everything that belongs to the old one is discarded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _DECLARE_SECONDS = 5.0
 
 
 class Membership:
-    """`identity` is None before the first one, between two, and while the worker sleeps."""
+    """`identity` is None before the first registration, between two, and while the worker
+    sleeps."""
 
     def __init__(self, parts: WorkerParts) -> None:
         self._parts = parts
@@ -40,7 +41,7 @@ class Membership:
         return self._renewal is not None
 
     async def take(self) -> None:
-        """Register, and serve under the number that this gives."""
+        """Register, and work under the new worker id."""
         parts = self._parts
         background, definitions = parts.background, parts.definitions
         await background.sql_jobs.refresh()
@@ -49,7 +50,7 @@ class Membership:
         await definitions.announce(worker, version)
         identity = self._make(worker, jobs)
         definitions.current |= {
-            it.name: it for it in parts.built_in.definitions(identity.slots.beside)
+            job.name: job for job in parts.built_in.definitions(identity.slots.beside)
         }
         identity.runner.use(definitions.current)
         await identity.feed.open()
@@ -70,7 +71,7 @@ class Membership:
         )  # fmt: skip
 
     async def take_again(self) -> None:
-        """However long the database takes to be there again."""
+        """Register again, however long the database is unavailable."""
         while self._parts.is_running:
             try:
                 await self.take()
@@ -121,24 +122,25 @@ class Membership:
         return worker
 
     def lost(self, identity: Identity) -> None:
-        """The lease is gone: whatever runs here belongs to others now."""
+        """The lease is lost, and the runs of this worker belong to others: register again."""
         is_present = identity is self.identity
         if is_present and self._renewal is None and self._parts.is_running:
             self._renewal = asyncio.create_task(self._renew(), name="rota renewal")
 
     def give_up(self) -> None:
-        """It does not get its work done."""
+        """Register again, because the worker is unhealthy."""
         self._renewal = asyncio.create_task(self._renew(is_lost=False), name="rota renewal")
 
     def weak(self, identity: Identity, is_weak: bool) -> None:
-        """The lease may run out: claim nothing meanwhile. A shutdown claims nothing anyway, and the
-        lease of a former identity has nothing to say about this one."""
+        """Claim nothing while the lease may expire. A worker that shuts down claims nothing anyway,
+        and the lease of a former identity does not matter."""
         if self._parts.is_running and identity is self.identity:
             identity.set_weak(is_weak)
 
     async def leave_held_row(self, identity: Identity) -> None:
-        """Its lease runs out because somebody's open transaction holds its row. Nobody can take
-        anything from it, and there is nothing: it need not stand still for that."""
+        """Register again if the lease expires because another open transaction holds the worker's
+        row. No worker can rescue runs from it, and there are none: the worker need not wait for the
+        transaction."""
         query = leases.holder(identity.worker)
         holder = await self._parts.database.fetch(query, is_hurried=False)
         is_present = identity is self.identity and self._renewal is None
@@ -149,7 +151,7 @@ class Membership:
             self.lost(identity)
 
     async def stop_renewing(self) -> None:
-        """It may wait for a database that does not answer."""
+        """Cancel a renewal, which may wait for a database that does not respond."""
         await end_task(self._renewal)
 
     async def _renew(self, *, is_lost: bool = True) -> None:
@@ -162,26 +164,28 @@ class Membership:
         self._renewal = None
 
     async def _declare_lost(self, worker: int) -> None:
-        """At once, so that nobody has to wait for the lease to run out."""
+        """Mark the worker as lost at once, so that other workers need not wait for the lease to
+        expire."""
         with suppress(psycopg.Error, OSError, TimeoutError):
             async with asyncio.timeout(_DECLARE_SECONDS):
                 await self._parts.database.fetch(leases.declare_lost(worker))
 
-    # What it can run.
+    # Known jobs.
 
     def _known_jobs(self) -> list[str]:
-        """Those of the code, the SQL jobs of the database, and Rota's own."""
+        """The jobs of the code, the SQL jobs of the database, and Rota's own."""
         parts = self._parts
         own = parts.built_in.names
         return sorted({*parts.registry.all_names(), *parts.background.sql_jobs.names, *own})
 
     def _intakes(self, jobs: Sequence[str]) -> list[int]:
-        """Which payloads the code takes, job by job; 0 for what is not code of the application."""
+        """The intake of each job: which payloads the code accepts; 0 for jobs that are not the
+        application's code."""
         found = [self._parts.registry.find(job) for job in jobs]
-        return [0 if one is None else one.intake for one in found]
+        return [0 if definition is None else definition.intake for definition in found]
 
     async def jobs_changed(self) -> bool:
-        """There is more to run, or less; returns whether others know it."""
+        """Store the known jobs again; return whether they were stored."""
         if self.identity is None:
             return False
         jobs = self._known_jobs()

@@ -1,7 +1,7 @@
-"""How often the loops of a worker poll: less often while it is idle, because then it is called.
+"""How often the loops of a worker poll: less often while it is idle, because then calls arrive.
 
-An idle worker that receives calls is told of everything it has to do; it polls only for calls that
-were lost. All loops of an idle worker together send about one query per second.
+An idle worker is called for everything it has to do; it polls only for calls that were lost. All
+loops of an idle worker together send about one query per second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Carries out what an operator tells a worker: drain, drain and stop, or resume."""
+"""Carries out an operator's instructions to a worker: drain, drain and stop, or resume."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Retirement:
         if parts.parent is not None:
             parts.parent.set_willing(not order.is_draining)
         await parts.background.duties.let_tick(not order.is_draining)
-        # Also when only the manner has changed: one that waits is told to hurry.
+        # Also if only the manner has changed: a worker that waits may be told to hurry.
         task, self._task = self._task, None
         await end_task(task)
         if order.is_to_stop:
@@ -39,13 +39,14 @@ class Retirement:
             self._task = asyncio.create_task(retiring, name="rota retirement")
 
     async def _retire(self, *, at_once: bool) -> None:
-        """Stop, but not before what runs has ended, however long that takes; at once, as at a
-        signal: what runs longer than a shutdown may take is cut off and goes back."""
+        """Stop once all running attempts have ended, however long that takes. With `at_once` stop
+        as after a signal: attempts that outlast the shutdown time are interrupted, and their runs
+        requeued."""
         identity = self._membership.identity
         if identity is not None and not at_once:
             await identity.slots.drained()
         if not (await self._parts.background.drain.read()).is_to_stop:
-            return  # taken back a moment ago; the loop that hears of it goes on from here
+            return  # revoked a moment ago; the drain loop passes on the new instruction
         if self._parts.parent is not None:
             self._parts.parent.retire()
         await self._stop()

@@ -11,32 +11,35 @@ from typing import Protocol
 from rota.runtime.tasks import end_task
 from rota.telemetry.logger import get_logger
 
-# What is due sooner is not worth it: signing off and on costs more than waiting.
+# If something is due sooner, sleeping is not worthwhile: signing off and on costs more than
+# waiting.
 _SOON_SECONDS = 30.0
 
 
 class Sleepy(Protocol):
-    """A worker, as far as it sleeps."""
+    """The part of a worker that the sleeper uses."""
 
     @property
     def busy_at(self) -> float:
-        """When it last had something to do, by the monotonic clock."""
+        """When the worker was last busy, by the monotonic clock."""
 
     def may_sleep(self, is_drowsy: bool) -> bool:
-        """Says whether it has had nothing to do for long enough, and hears whether it may."""
+        """Return whether the worker may sleep. `is_drowsy`: it has been idle for long enough."""
 
     async def quiet_seconds(self) -> float:
-        """For how long nothing will come that the database knows of."""
+        """Return for how long nothing will be due, as far as the database shows."""
 
     async def lie_down(self) -> float | None:
-        """Sign off and let go of everything; returns for how long. None: it got something to do."""
+        """Sign off and release everything; return for how many seconds, or None if the worker got
+        something to do."""
 
     async def get_up(self) -> None:
-        """Register anew, and go on."""
+        """Register again, and continue."""
 
 
 class Sleeper:
-    """`after`: seconds without work, None for a worker that never sleeps; `most`: the longest."""
+    """`after`: seconds without work, None for a worker that never sleeps; `most`: the longest
+    sleep."""
 
     def __init__(self, worker: Sleepy, *, after: float | None, most: float) -> None:
         self._worker = worker
@@ -49,7 +52,7 @@ class Sleeper:
         self.is_asleep = False
 
     def look(self) -> None:
-        """Every so often, while it is awake."""
+        """Called regularly while the worker is awake."""
         if self._after is None or self._task is not None:
             return
         idle = time.monotonic() - max(self._worker.busy_at, self._awake_since)
@@ -60,7 +63,7 @@ class Sleeper:
         self._woken.set()
 
     async def stop(self) -> None:
-        """For good: it is not woken by that."""
+        """Stop for good, without waking the worker."""
         self._after = None
         await end_task(self._task)
 
@@ -74,7 +77,7 @@ class Sleeper:
                 await self._rest(seconds)
                 await self._worker.get_up()
         except Exception as error:
-            # Awake is what it is then; the loops speak of a database that is away.
+            # The worker stays awake; the loops log that the database is unavailable.
             self._log.warning("could not go to sleep", error=error)
         finally:
             self._awake_since = time.monotonic()

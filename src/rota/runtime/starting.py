@@ -1,4 +1,4 @@
-"""A start on a server that is away, full or read-only: one line says so, and it waits."""
+"""Starts on a server that is unavailable, full or read-only: logs this once, and waits."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ START_SECONDS = 1.0
 
 
 def may_wait(database: Database, error: BaseException) -> bool:
-    """Whether a start that failed so is tried again. Not for what somebody has to change: a wrong
-    password, a database that does not exist or is not migrated, settings that do not fit."""
+    """Return whether a failed start is tried again. It is not if a person has to change something:
+    a wrong password, a database that does not exist or is not migrated, settings that do not
+    fit."""
     cause = error.__cause__ if isinstance(error, RotaError) else error
     if cause is None or not is_passing(cause):
         return False
@@ -28,8 +29,8 @@ def may_wait(database: Database, error: BaseException) -> bool:
 async def until_served(
     database: Database, step: Callable[[], Awaitable[object]], hold_up: Callable[[bool], None]
 ) -> None:
-    """A server that is away, full or read-only comes back: that is no reason to end. `hold_up` is
-    told while the start waits for it."""
+    """Repeat `step` until the server is available and accepts writes. `hold_up` is called when a
+    wait begins and ends."""
     while True:
         try:
             await step()
@@ -43,7 +44,7 @@ async def until_served(
 
 
 def until_open(database: Database) -> None:
-    """For whoever has no event loop."""
+    """Open the database like `until_served`, without an event loop."""
     while True:
         try:
             database.open_sync()

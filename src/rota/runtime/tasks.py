@@ -1,4 +1,4 @@
-"""Ending asyncio tasks for certain."""
+"""Ends asyncio tasks reliably."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rota.telemetry.logger import get_logger
 
 _PATIENCE = 0.5
 _LONGEST = 10.0
-# Tasks that nobody waits for any more, until they have ended.
+# Abandoned tasks, until they have ended.
 _ABANDONED: set[asyncio.Task[None]] = set()
 
 
 async def end_task(task: asyncio.Task[None] | None) -> None:
-    """Cancel it until it is over.
+    """Cancel the task until it has ended.
 
-    Once is not enough: before Python 3.12 `asyncio.wait_for`, through which the driver waits for
-    answers, drops a cancellation that comes in the moment of the answer, and the task goes on.
-    But not for ever: what does not end is left behind.
+    One cancellation is not enough: before Python 3.12 `asyncio.wait_for`, with which the driver
+    waits for responses, drops a cancellation that arrives together with the response, and the task
+    continues. A task that does not end within the limit is abandoned.
     """
     if task is None or task is asyncio.current_task():
         return
@@ -34,7 +34,7 @@ async def end_task(task: asyncio.Task[None] | None) -> None:
 
 
 def abandon(task: asyncio.Task[None]) -> None:
-    """Nobody waits for it any more."""
+    """Cancel the task without waiting for its end."""
     task.cancel()
     _ABANDONED.add(task)
     task.add_done_callback(_ABANDONED.discard)
@@ -42,6 +42,6 @@ def abandon(task: asyncio.Task[None]) -> None:
 
 
 def _ask(task: asyncio.Task[None]) -> None:
-    """So that nobody is told that its error was never asked for."""
+    """Retrieve the exception, to avoid asyncio's "exception was never retrieved"."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,5 @@
-"""Ten times a second: reports that the event loop is running, and checks what no call announces."""
+"""Ten times a second: reports that the event loop is running, and checks conditions that no call
+announces."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ _TICK_SECONDS = 0.1
 
 
 class Ticker:
-    """`judge` is called while the worker may be judged; `stop` once, when its supervisor is gone.
-    Both return at once."""
+    """`judge` is called while the worker's health may be judged; `stop` once, when its supervisor
+    is gone. Both return at once."""
 
     def __init__(
         self,
@@ -45,8 +46,8 @@ class Ticker:
             self._task.cancel()
 
     async def _run(self) -> None:
-        """Timeouts and full log buffers; now and then also cancel requests whose call was not
-        heard."""
+        """Checks timeouts and full log buffers; now and then also cancel requests whose call was
+        lost."""
         parts, last_check = self._parts, time.monotonic()
         while True:
             await asyncio.sleep(_TICK_SECONDS)
@@ -54,7 +55,8 @@ class Ticker:
                 self._heed(parts.parent)
             identity = self._membership.identity
             if identity is None or identity.is_weak or parts.database.outage.is_short:
-                # Nobody can be judged while the database may be away, or takes nobody in.
+                # Health cannot be judged while the database may be unavailable or refuses
+                # connections.
                 parts.health.excuse()
             if identity is None:
                 continue

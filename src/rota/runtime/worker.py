@@ -1,7 +1,8 @@
-"""A worker: registered, leased, fed, and stopped in order.
+"""A worker: registers, claims and executes runs, and stops in order.
 
-Its roles are apart: membership.py (its identity), hearing.py (calls), ticker.py (ten times a
-second), worker_sleep.py, retirement.py (an operator's orders). Here it is put together.
+Its roles are separate modules: membership.py (its identity), hearing.py (calls), ticker.py (ten
+times a second), worker_sleep.py, retirement.py (an operator's instructions). This module combines
+them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from rota.telemetry.logger import get_logger
 EXIT_FAILING = 70
 # At most, without those of ctx.transaction(): claims, ends, calls, lease, and two for the rest.
 CONNECTIONS = 6
-# For threads to close what they have opened.
+# Time for threads to close their resources.
 _THREADS_SECONDS = 2.0
 
 
@@ -94,7 +95,7 @@ class Worker:
         )
         self._unwatch: Callable[[], None] = lambda: None
         self.exit_code = 0
-        self.is_held_up = False  # its start waits for the server
+        self.is_held_up = False  # the start waits for the server
         self._is_started = False
         self._lifespan_error: BaseException | None = None
         self._own_stops: list[asyncio.Task[None]] = []
@@ -195,7 +196,7 @@ class Worker:
         loop = asyncio.get_running_loop()
 
         def declared() -> None:
-            with suppress(RuntimeError):  # of a loop that ended without having stopped its worker
+            with suppress(RuntimeError):  # the loop has ended without stopping its worker
                 loop.call_soon_threadsafe(self._parts.definitions.wake)
 
         self._unwatch = self._parts.registry.watch(declared)
@@ -204,7 +205,7 @@ class Worker:
         return await self._membership.jobs_changed()
 
     def _lifespan_ended(self, error: BaseException) -> None:
-        """Handlers would miss what it gave them."""
+        """Stop the worker: handlers need the resources of the lifespan."""
         self._lifespan_error = error
         if self._is_started:
             self._log.error("stopping: a lifespan ended while the worker was running", error=error)
@@ -216,7 +217,7 @@ class Worker:
         except Exception as error:
             self._log.exception("a lifespan failed at the end of the worker", error=error)
 
-    # Told by others.
+    # Called from outside.
 
     def hurry(self) -> None:
         """Interrupt running attempts instead of waiting for them: a second signal."""
@@ -225,14 +226,14 @@ class Worker:
 
     def wake(self) -> None:
         """Look for work now, even if the worker is asleep. May be called from any thread."""
-        with suppress(RuntimeError):  # of a loop that has ended
+        with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
         self._sleeper.wake()
         self._hearing.look_now()
 
-    # Judged by its health.
+    # Called by the judge.
 
     def _look(self) -> None:
         self._judge.look()
@@ -251,7 +252,7 @@ class Worker:
         )
 
     def restart(self, loop: str) -> None:
-        """One that stands still."""
+        """Restart a stuck loop."""
         if loop == "listener":
             self._parts.listener.restart()
         elif loop == self._parts.definitions.name:
@@ -265,7 +266,8 @@ class Worker:
         self._membership.give_up()
 
     def end_failing(self) -> None:
-        """A new process may help. Part of somebody's program, it can only stop, and say so."""
+        """Stop with an exit code, because a new process may help. A worker that is part of another
+        program can only stop and set the code."""
         self.exit_code = EXIT_FAILING
         if self._parts.owns_process:
             end_within(self.shutdown_seconds + STOP_MARGIN, EXIT_FAILING)
@@ -314,7 +316,7 @@ class Worker:
         if identity is not None:
             await identity.leave()
         await self._leave_lifespans()
-        # Last: until here somebody watches whether the loop turns.
+        # Last: until here the lease checks whether the event loop is running.
         self._ticker.end()
         await asyncio.to_thread(parts.threads.close, _THREADS_SECONDS)
         self._log.info("worker stopped", worker=identity.worker if identity else None)

@@ -1,4 +1,4 @@
-"""What the roles of one worker share: its settings, its loops, and how far its life has come."""
+"""The parts that the roles of one worker share: its settings, its loops and its lifecycle state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WorkerParts:
     lifespans: Lifespans
     threads: ThreadPool = field(default_factory=ThreadPool)
     state: Literal["new", "running", "stopping", "stopped"] = "new"
-    # Made when the database is open.
+    # Set when the database is open.
     background: Background = field(init=False)
     listener: Listener | RelayedListener = field(init=False)
 
@@ -50,6 +50,6 @@ class WorkerParts:
         self.listener.start()
 
     def look_again(self) -> None:
-        """Calls may have been missed for a while."""
+        """Wake all loops, because calls may have been missed for a while."""
         self.background.look_again()
         self.definitions.wake()

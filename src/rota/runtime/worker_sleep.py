@@ -71,12 +71,12 @@ class WorkerSleep:
             await self._parts.start_loops()
 
     async def end(self) -> None:
-        """The worker stops, perhaps out of its sleep."""
+        """End the sleep, because the worker stops."""
         self._parts.database.on_use = None
         await self._say_awake()
 
     async def _say_awake(self) -> None:
-        """Nobody shall believe that it still sleeps under its former number."""
+        """Record that the former worker id sleeps no longer."""
         former, self._slept_as = self._slept_as, None
         if former is None:
             return

@@ -1,1 +1,1 @@
-"""Where events go."""
+"""Logs, metrics and traces."""

@@ -1,10 +1,10 @@
-"""What handlers say through the standard library's logging and through structlog, on its way to
+"""Captures lines that handlers write with the standard library's logging and with structlog, for
 the log of their attempt.
 
-Who speaks is known by a context variable, which tasks inherit and `asyncio.to_thread` copies. Both
-libraries are hooked once in a process, where every line passes, as a handler of one's own would
-miss loggers that do not propagate; without an attempt the hook does nothing. What they print, they
-print as before.
+A context variable identifies the attempt; tasks inherit it and `asyncio.to_thread` copies it. Both
+libraries are hooked once per process, where every line passes, because a logging handler would miss
+loggers that do not propagate; without an attempt the hook does nothing. Both libraries print their
+lines as before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from rota.telemetry.importing import when_imported
 Write = Callable[[str, str, Mapping[str, Any]], None]
 
 _writer: ContextVar[Write | None] = ContextVar("rota_log_writer", default=None)
-# A child of the process executor runs one attempt at a time: there any thread speaks for it.
+# A child of the process executor executes one attempt at a time: lines of all its threads belong to
+# it.
 _anywhere: Write | None = None
 _events_anywhere: Write | None = None
 _busy = threading.local()
@@ -31,7 +32,7 @@ _LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 def begin(write: Write) -> Token[Write | None]:
-    """From here on, in this context, lines go to `write` too."""
+    """Send lines of this context to `write` too."""
     install()
     return _writer.set(write)
 
@@ -41,8 +42,8 @@ def end(token: Token[Write | None]) -> None:
 
 
 def begin_anywhere(write: Write, write_event: Write) -> None:
-    """The same for all threads of this process. Events of structlog come apart, as it has printed
-    them; what logging does with its records is up to its handlers."""
+    """The same for all threads of this process. Events of structlog are separate, because structlog
+    has printed them; whether records of logging are printed depends on its handlers."""
     global _anywhere, _events_anywhere
     install()
     _anywhere, _events_anywhere = write, write_event
@@ -54,7 +55,7 @@ def end_anywhere() -> None:
 
 
 def install() -> None:
-    """Once, however often it is asked for."""
+    """Install the hooks, once per process."""
     handle = logging.Logger.callHandlers
     if getattr(handle, "is_of_rota", False):
         return
@@ -75,7 +76,7 @@ def _install_structlog() -> None:
 
     def process_event(self: Any, method: str, event: Any, words: dict[str, Any]) -> Any:
         answer = process(self, method, event, words)
-        # One that ends in the standard library is taken there.
+        # Events that end in the standard library are captured there.
         if not isinstance(self._logger, logging.Logger):
             write = _writer.get() or _events_anywhere
             _take(write, _of_event, self, method, event, words)
@@ -95,7 +96,7 @@ def _take(
         if found is not None:
             write(*found)
     except Exception:
-        pass  # A line must not fail whoever writes it, and there is nowhere left to say so.
+        pass  # a line must not fail its writer, and the error cannot be reported anywhere
     finally:
         _busy.is_so = False
 
@@ -103,9 +104,9 @@ def _take(
 def _of_record(record: logging.LogRecord) -> tuple[str, str, dict[str, Any]] | None:
     if record.name == "rota" or record.name.startswith("rota."):
         return None
-    # structlog hands its events to a formatter as dicts.
-    said: object = record.msg
-    own = dict(said) if isinstance(said, dict) and "event" in said else {}
+    # structlog passes its events to a formatter as dicts.
+    event: object = record.msg
+    own = dict(event) if isinstance(event, dict) and "event" in event else {}
     message = str(own.pop("event")) if own else record.getMessage()
     extra = {name: it for name, it in vars(record).items() if name not in _STANDARD}
     fields = {name: it for name, it in (own | extra).items() if not name.startswith("_")}

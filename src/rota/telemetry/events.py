@@ -1,7 +1,7 @@
-"""What the live stream tells: names, topics, and how they are read from two moments compared.
+"""The events of the live stream: names, topics, and how they follow from comparing two polls.
 
-Counts are summaries: `run.succeeded` says how many runs of a job in a queue have succeeded since
-the poll before. Nothing is told about a single run but what an operator did to it.
+Counts are summaries: `run.succeeded` contains how many runs of a job in a queue have succeeded
+since the previous poll. A single run appears only in the actions of operators.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Event:
 
 
 def compare(before: Changes, now: Changes) -> Iterator[Event]:
-    """What has happened between the two; the audit's rows are news already."""
+    """Return the events between two polls; the rows of the audit are new already."""
     yield from _attempts(before, now)
     yield from _counts(before, now)
     yield from _queues(before, now)
@@ -109,7 +109,7 @@ def _queues(before: Changes, now: Changes) -> Iterator[Event]:
         yield Event("queue.changed", {"queue": queue} | _depth(new) | {"oldest_seconds": oldest})
     attempts = sum(now.attempts.values()) - sum(before.attempts.values())
     if is_other or attempts:
-        sums = {name: sum(getattr(one, name) for one in now.depths.values()) for name in _DEPTH}
+        sums = {name: sum(getattr(depth, name) for depth in now.depths.values()) for name in _DEPTH}
         yield Event("stats.changed", sums | {"attempts": attempts})
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 
 def when_imported(name: str, act: Callable[[], None]) -> None:
-    """Now, if it has been imported; else right after its import, before the importer goes on."""
+    """Call `act` now if the package has been imported; otherwise right after its import, before the
+    importer continues."""
     if sys.modules.get(name) is not None:
         act()
     elif not any(isinstance(it, _Finder) and it.does(name, act) for it in sys.meta_path):
@@ -20,7 +21,7 @@ def when_imported(name: str, act: Callable[[], None]) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Lets the others find the module, and is told when it has been loaded."""
+    """Lets the other finders find the module, and calls `act` when it has been loaded."""
 
     def __init__(self, name: str, act: Callable[[], None]) -> None:
         self._name = name
@@ -51,7 +52,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """The module's own loader, also to those who ask it for more."""
+    """Wraps the module's own loader; passes on all other attributes."""
 
     def __init__(self, own: Loader, loaded: Callable[[], None]) -> None:
         self._own = own
@@ -61,7 +62,7 @@ class _Loader(Loader):
         return self._own.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # As if nobody had been here: resources and sources are asked of the loader.
+        # Restore the module's own loader, which is used for resources and sources.
         module.__loader__ = self._own
         if module.__spec__ is not None:
             module.__spec__.loader = self._own

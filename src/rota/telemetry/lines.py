@@ -1,4 +1,4 @@
-"""How a line on the console begins: `12:00:07 INFO    rota.worker    …`"""
+"""The beginning of a line on the console: `12:00:07 INFO    rota.worker    …`"""
 
 from __future__ import annotations
 

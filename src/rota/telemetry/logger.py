@@ -10,8 +10,8 @@ from rota.model.printable import one_line
 
 
 class EventLogger:
-    """`log.warning("the database is away", seconds=3)`. Exceptions are the standard library's to
-    show: `exc_info=True`, or `exception` inside of an except block."""
+    """`log.warning("the database is away", seconds=3)`. The standard library formats exceptions:
+    pass `exc_info=True`, or call `exception` inside of an except block."""
 
     __slots__ = ("_logger",)
 
@@ -39,12 +39,12 @@ class EventLogger:
     def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
             own = {name: fields.pop(name) for name in ("exc_info", "stack_info") if name in fields}
-            # The line is found where the event was logged, not here.
+            # The record names the place that logged the event, not this one.
             self._logger.log(level, render(event, fields), stacklevel=3, **own)
 
 
 def get_logger(part: str) -> EventLogger:
-    """A logger of the standard library's `rota.<part>`, with fields."""
+    """Return an event logger for the standard library's logger `rota.<part>`."""
     return EventLogger(part)
 
 
@@ -60,8 +60,8 @@ def show(value: Any) -> str:
 
 
 def text_of(value: object) -> str:
-    """Never raises: a line must not fail its attempt. Some errors, such as TimeoutError, have no
-    text but their name."""
+    """Never raises: a log line must not fail its attempt. Some errors, such as TimeoutError, have
+    no text but their name."""
     try:
         return str(value) or (type(value).__name__ if isinstance(value, BaseException) else "")
     except Exception as error:

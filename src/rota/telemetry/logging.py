@@ -1,7 +1,7 @@
 """Rota's own log lines go through the standard library, as a host application expects.
 
-Each line is an event with fields. A program of Rota calls `configure`; inside somebody's own
-program its loggers `rota.*` follow what is set there.
+Each line is an event with fields. Rota's programs call `configure`; inside another program the
+loggers `rota.*` follow that program's settings.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = [
 
 
 class _Formatter(logging.Formatter):
-    """`12:00:07 INFO    rota.worker    …`. Whatever it holds, whoever logs it: only the first line
-    of an entry begins with a time, and nothing steers the terminal."""
+    """`12:00:07 INFO    rota.worker    …`. Whatever a message contains: only the first line of an
+    entry begins with a time, and no control characters reach the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         shown = clock(record.created)
@@ -44,8 +44,8 @@ class _Formatter(logging.Formatter):
 
 
 class _Console(logging.StreamHandler[TextIO]):
-    """Also takes a line without the record that logging would make of it: a fraction of the time,
-    for handlers that write a line in every run."""
+    """Also prints a line without a log record, in a fraction of the time, for handlers that write a
+    line in every run."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -56,8 +56,9 @@ class _Console(logging.StreamHandler[TextIO]):
         self._next = 0
 
     def print(self, begin: str, text: str, now: int) -> None:
-        """At once, one write for each line, so that a process that is killed has said it. No lock
-        is needed where the system takes a line as one; `now` is monotonic, in nanoseconds."""
+        """Print at once, with one write per line, so that the lines of a killed process are
+        complete. No lock is needed if the system writes a line as a whole; `now` is monotonic, in
+        nanoseconds."""
         if now >= self._next:
             self._shown, self._next = clock(time.time()), now + 10**9 - time.time_ns() % 10**9
         if "\n" in text:
@@ -67,13 +68,13 @@ class _Console(logging.StreamHandler[TextIO]):
             if self._file is None or self.stream.closed:
                 self._print_and_flush(line)
                 return
-            # Past the stream, which takes twice as long as the system does: every line of ours is
-            # printable and whole.
+            # Bypasses the stream, which takes twice as long as the system: every line here is
+            # printable and complete.
             data = line.encode("utf-8", "backslashreplace")
             while data:
                 data = data[os.write(self._file, data) :]
         except (OSError, ValueError):
-            pass  # as logging does: a console that is gone is no reason to fail
+            pass  # as logging does: a closed console is no reason to fail
 
     def _print_and_flush(self, line: str) -> None:
         self.acquire()
@@ -84,8 +85,8 @@ class _Console(logging.StreamHandler[TextIO]):
             self.release()
 
     def is_alone(self, logger: logging.Logger) -> bool:
-        """Nobody else wants to see the records of this logger. Looked up for every line, as
-        logging tells nobody when a handler comes or goes."""
+        """Return whether no other handler receives the records of this logger. Checked for every
+        line, because logging does not report when a handler is added or removed."""
         current: logging.Logger | None = logger
         while current is not None and (parent := current.parent) is not None:
             if current.handlers or current.filters or not current.propagate:
@@ -95,7 +96,7 @@ class _Console(logging.StreamHandler[TextIO]):
 
 
 def _descriptor(stream: TextIO) -> int | None:
-    """Of the file behind it, if it says at once what it is told, in UTF-8."""
+    """Return the file descriptor of a stream that writes each line at once, in UTF-8."""
     try:
         is_utf8 = codecs.lookup(stream.encoding).name == "utf-8"
         return stream.fileno() if is_utf8 and getattr(stream, "line_buffering", False) else None
@@ -108,7 +109,7 @@ _is_showing_tracebacks = False
 
 
 def configure(level: str, stream: TextIO | None = None, *, tracebacks: bool = False) -> None:
-    """For the programs of Rota: lines to the console, from this level up; on request with the
+    """Configure Rota's programs: print lines from this level up to the console; on request with the
     tracebacks of failed attempts."""
     global _console, _is_showing_tracebacks
     _is_showing_tracebacks = tracebacks
@@ -122,7 +123,8 @@ def configure(level: str, stream: TextIO | None = None, *, tracebacks: bool = Fa
 
 
 def _thread_failed(failed: threading.ExceptHookArgs) -> None:
-    """Of a thread that a handler has started: Python would print it as it comes."""
+    """Log an exception in a thread that a handler has started; Python would print it
+    unformatted."""
     if failed.exc_type is not SystemExit:
         name = failed.thread.name if failed.thread else "that is gone"
         logging.getLogger("threading").error(
@@ -131,14 +133,14 @@ def _thread_failed(failed: threading.ExceptHookArgs) -> None:
 
 
 def _configure_structlog() -> None:
-    """For handlers that use it without a word about how."""
+    """For handlers that use structlog without configuring it."""
     from rota.telemetry.structlog_lines import configure_structlog
 
     if _console is not None:
         configure_structlog(logging.getLogger().level, _console.stream)
 
 
-# What is known of the lines of a job and level: logger, number, how a line begins.
+# Cached per level and job: logger, number, beginning of a line.
 _ways: dict[str, dict[str, tuple[logging.Logger, int, str]]] = {level: {} for level in LEVELS}
 
 
@@ -152,7 +154,7 @@ def _way(job: str, level: str) -> tuple[logging.Logger, int, str]:
 def print_line(
     job: str, level: str, message: object, run: int, fields: Mapping[str, Any], now: int
 ) -> None:
-    """A line of a handler on the console, without the way through a record: it is on the path
+    """Print a line of a handler to the console, without a log record, because this is on the path
     of every run."""
     logger, number, begin = _ways[level].get(job) or _way(job, level)
     if not logger.isEnabledFor(number):
@@ -171,6 +173,6 @@ def print_line(
 
 
 def print_traceback(job: str, text: str, run: int) -> None:
-    """Of a failed attempt, where somebody develops."""
+    """Print the traceback of a failed attempt, if configured for development."""
     if _is_showing_tracebacks and text:
         print_line(job, "error", text.rstrip(), run, {}, time.monotonic_ns())

@@ -1,4 +1,4 @@
-"""Every metric: its name, what it tells, and from which of the kept totals it comes."""
+"""Every metric: its name, its meaning, and the stored total that it comes from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kind = Literal["gauge", "counter", "histogram"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`source` is the name under which the database counts it, where it is such a count."""
+    """`source` is the name of the counter in the database, if the metric is such a counter."""
 
     name: str
     kind: Kind

@@ -1,7 +1,7 @@
-"""Spans of OpenTelemetry: of each enqueue and event, and of each attempt as a child of it.
+"""Spans of OpenTelemetry: for each enqueue and event, and for each attempt as a child of it.
 
 Everything here does nothing until the program has installed a tracer provider, and costs next to
-nothing until something has imported the API. The context travels in the run's metadata, as the W3C
+nothing until the API has been imported. The context is stored in the run's metadata, under the W3C
 names `traceparent` and `tracestate`, so that plain SQL can pass it too.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FIELDS = ("traceparent", "tracestate")
 _API = "opentelemetry.trace"
-# Read once: a look into the environment takes longer than all else here.
+# Read once: reading the environment takes longer than everything else here.
 _IS_ASKED_FOR = (
     "OTEL_PYTHON_TRACER_PROVIDER" in os.environ and find_spec("opentelemetry") is not None
 )
@@ -34,12 +34,12 @@ _known: tuple[Any, Tracer] | None = None
 
 
 def is_loaded() -> bool:
-    """Whether anybody in this process could have started a span."""
+    """Return whether code in this process could have started a span."""
     return _API in sys.modules or _IS_ASKED_FOR
 
 
 def tracer() -> Tracer | None:
-    """None while no provider is installed."""
+    """Return None while no provider is installed."""
     global _known
     if not is_loaded():
         return None
@@ -54,7 +54,7 @@ def tracer() -> Tracer | None:
 
 
 def carrier() -> dict[str, str] | None:
-    """The context of the current span, to be sent elsewhere; None without one."""
+    """Return the context of the current span, to be sent elsewhere; None without one."""
     if not is_loaded():
         return None
     found: dict[str, str] = {}
@@ -63,7 +63,7 @@ def carrier() -> dict[str, str] | None:
 
 
 def attach(fields: Mapping[str, str] | None) -> None:
-    """Make a context from elsewhere the current one, to the end of this contextvars context."""
+    """Make a received context the current one, until the end of this contextvars context."""
     if fields:
         from opentelemetry import context
 
@@ -102,8 +102,9 @@ def event_span(tracer: Tracer, event: str) -> Iterator[Span]:
 
 @contextmanager
 def attempt_span(tracer: Tracer, claim: Claim, rest: Mapping[str, Any]) -> Iterator[Span]:
-    """Current while the body runs. What the body raises is the runner's to tell. `rest` is what
-    few runs have: a run that a schedule started begins a trace of its own, and names it."""
+    """The span is current while the body runs. The runner records exceptions of the body. `rest`
+    contains fields that few runs have: a run started by a schedule begins a trace of its own, with
+    the schedule as an attribute."""
     from opentelemetry.trace import SpanKind
 
     attributes: dict[str, Any] = {
@@ -137,7 +138,7 @@ def end_attempt(span: Span, outcome: str) -> None:
 
 
 def record_failure(span: Span, failure: Failure) -> None:
-    """As `Span.record_exception` does, for one that may have come from another process."""
+    """Like `Span.record_exception`, for an exception that may have come from another process."""
     attributes = {
         "exception.type": failure.error_type,
         "exception.message": failure.error,
@@ -147,7 +148,7 @@ def record_failure(span: Span, failure: Failure) -> None:
 
 
 def _parent(metadata: Mapping[str, Any]) -> Context:
-    """Without a context in the metadata a trace of its own begins, whatever is current here."""
+    """Without a context in the metadata a new trace begins, whatever span is current here."""
     from opentelemetry.context import Context
 
     fields = {name: metadata[name] for name in FIELDS if isinstance(metadata.get(name), str)}

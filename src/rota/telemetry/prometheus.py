@@ -1,7 +1,7 @@
 """Metrics in the format of Prometheus.
 
-They come from the database, so that one server speaks for the whole fleet; what it answers is
-made anew for every scrape, and nothing is kept in this process.
+They come from the database, so that one server reports the whole fleet; the response is computed
+for every scrape, and nothing is kept in this process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rota.telemetry import metrics as known
 from rota.telemetry.metrics import Metric
 
 OTHER = "(other)"
-# Queues with series of their own; more than that are names made from data.
+# Queues with series of their own; if there are more, their names are probably made from data.
 MOST_QUEUES = 100
 # From 1 ms to 72 minutes, each four times the one before.
 _EDGES = tuple((number, f"{edge(number):.6g}") for number in range(10, 34, 2))
@@ -38,7 +38,7 @@ _WORKER_STATES = ("live", "draining", "stopping", "stuck", "failing", "silent", 
 
 
 def render(totals: Metrics, accept: str = "") -> tuple[bytes, str]:
-    """The page, and its content type, in the dialect that was asked for."""
+    """Return the page and its content type, in the requested format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Page(totals))
     encode, content_type = choose_encoder(accept)
@@ -49,9 +49,9 @@ class _Page(Collector):
     def __init__(self, totals: Metrics) -> None:
         self._totals = totals
         self._counters: dict[str, list[Counter]] = defaultdict(list)
-        for one in totals.counters:
-            self._counters[one.name].append(one)
-        self._jobs = {(one.job, one.queue) for one in totals.attempts}
+        for counter in totals.counters:
+            self._counters[counter.name].append(counter)
+        self._jobs = {(attempt.job, attempt.queue) for attempt in totals.attempts}
 
     def describe(self) -> Iterable[Family]:
         return ()
@@ -81,9 +81,9 @@ class _Page(Collector):
     def _queues(self) -> Iterator[Family]:
         depths = _bounded(self._totals.depths)
         runs = []
-        for one in depths:
-            runs += [((one.queue, state), getattr(one, state)) for state in _STATES]
-            runs.append(((one.queue, "queued"), one.queued - one.held))
+        for depth in depths:
+            runs += [((depth.queue, state), getattr(depth, state)) for state in _STATES]
+            runs.append(((depth.queue, "queued"), depth.queued - depth.held))
         yield _gauge(known.QUEUE_RUNS, runs)
         yield _gauge(known.QUEUE_OLDEST, [((it.queue,), it.oldest_seconds) for it in depths])
         yield _gauge(known.QUEUE_COUNT_AGE, [((), self._totals.counted_seconds)])
@@ -98,15 +98,15 @@ class _Page(Collector):
         yield _counter(known.QUEUE_REFUSALS, [((), self._totals.health.queue_refusals)])
 
     def _tenants(self) -> Iterator[Family]:
-        found = [(one.tenant or OTHER, one) for one in self._totals.tenants]
+        found = [(tenant.tenant or OTHER, tenant) for tenant in self._totals.tenants]
         runs = [
-            ((name, state), getattr(one, state))
-            for name, one in found
+            ((name, state), getattr(tenant, state))
+            for name, tenant in found
             for state in (*_STATES, "queued")
         ]
         attempts = [
-            ((name, outcome), getattr(one, outcome))
-            for name, one in found
+            ((name, outcome), getattr(tenant, outcome))
+            for name, tenant in found
             for outcome in ("succeeded", "failed")
         ]
         yield _gauge(known.TENANT_RUNS, runs)
@@ -117,12 +117,12 @@ class _Page(Collector):
         family = _histogram(known.DURATIONS)
         totals = []
         ended: dict[tuple[str, ...], float] = defaultdict(float)
-        for one in self._totals.attempts:
-            labels = (one.job, one.queue, one.outcome)
-            totals.append((labels, one.attempts))
-            _add(family, labels, one.buckets, one.seconds)
-            if one.outcome == "succeeded":
-                ended[one.job, one.queue, "succeeded"] += one.attempts
+        for total in self._totals.attempts:
+            labels = (total.job, total.queue, total.outcome)
+            totals.append((labels, total.attempts))
+            _add(family, labels, total.buckets, total.seconds)
+            if total.outcome == "succeeded":
+                ended[total.job, total.queue, "succeeded"] += total.attempts
         for count in self._counters["runs_ended"]:
             pair = count.labels["job"], count.labels["queue"]
             named = pair if pair in self._jobs else (OTHER, OTHER)
@@ -155,12 +155,13 @@ class _Page(Collector):
         ]
         yield _gauge(known.SCHEDULES, states)
         yield _gauge(known.OVERDUE, [((), health.overdue_seconds)])
-        ages = [one.age for one in self._counters["ticks"]]
+        ages = [tick.age for tick in self._counters["ticks"]]
         yield _gauge(known.TICK_AGE, [((), min(ages, default=None))])
 
     def _plain_counter(self, metric: Metric) -> Family:
-        """0 where it never happened: a series that appears with its first event hides it."""
-        total = sum(one.amount for one in self._counters[metric.source or ""])
+        """Return 0 if nothing was counted: a series that appears with its first event hides that
+        event."""
+        total = sum(counter.amount for counter in self._counters[metric.source or ""])
         return _counter(metric, [((), total)])
 
     def _labelled_counter(self, metric: Metric) -> Family:
@@ -176,25 +177,25 @@ class _Page(Collector):
     def _histogram(self, metric: Metric) -> Family:
         family = _histogram(metric)
         counts = self._counters[metric.source or ""]
-        names = sorted(one.labels.get("queue", "") for one in counts)[:MOST_QUEUES]
+        names = sorted(counter.labels.get("queue", "") for counter in counts)[:MOST_QUEUES]
         sums: dict[tuple[str, ...], tuple[list[int], float]] = {}
-        for one in counts:
-            if one.buckets is None:
+        for counter in counts:
+            if counter.buckets is None:
                 continue
-            queue = one.labels.get("queue", "")
+            queue = counter.labels.get("queue", "")
             labels: tuple[str, ...] = ()
             if metric.labels:
                 labels = (queue if queue in names else OTHER,)
-            buckets, seconds = sums.get(labels, ([0] * len(one.buckets), 0.0))
-            added = [a + b for a, b in zip(buckets, one.buckets, strict=True)]
-            sums[labels] = added, seconds + one.seconds
+            buckets, seconds = sums.get(labels, ([0] * len(counter.buckets), 0.0))
+            added = [a + b for a, b in zip(buckets, counter.buckets, strict=True)]
+            sums[labels] = added, seconds + counter.seconds
         for labels, (buckets, seconds) in sums.items():
             _add(family, labels, buckets, seconds)
         return family
 
 
 def _bounded(depths: Sequence[QueueDepth]) -> list[QueueDepth]:
-    """The deepest queues, and the others as one."""
+    """Return the deepest queues, and the others as one."""
     ordered = sorted(depths, key=lambda it: (-it.queued - it.running, it.queue))
     named, others = ordered[:MOST_QUEUES], ordered[MOST_QUEUES:]
     if others:

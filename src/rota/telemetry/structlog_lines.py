@@ -1,5 +1,5 @@
-"""For handlers that use structlog without configuring it: by default it prints what it is given. It
-keeps its way of printing, so that captured lines keep their fields."""
+"""Configures structlog for handlers that use it without configuring it. Rota keeps structlog's way
+of printing, so that captured lines keep their fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rota.telemetry.logger import render
 
 
 def configure_structlog(level: int, stream: TextIO) -> None:
-    """Does nothing where the application has said how."""
+    """Does nothing if the application has configured structlog."""
     if structlog.is_configured():
         return
     structlog.configure(

@@ -1,7 +1,7 @@
-"""What `ctx.transaction(…)` takes: pools, engines, sessions and connections of users.
+"""The sources that `ctx.transaction(…)` accepts: pools, engines, sessions and connections of users.
 
-Nothing here imports a driver or an ORM, whoever passes one has imported it: a source's class is
-recognised by its name.
+Nothing here imports a driver or an ORM, because the user's code has imported it: a source's class
+is recognised by its name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SQLAlchemy: engines, and sessions or factories of them.
 
-A session is made to join a transaction that is held beside it: its own `commit()`, `rollback()` and
-`close()` reach as far as a savepoint, wherever the handler says them.
+A session joins a transaction that is held outside of it: its own `commit()`, `rollback()` and
+`close()` affect only a savepoint, wherever the handler calls them.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class AlchemySession(AlchemyEngine):
 
 
 class Joined:
-    """A session whose every statement goes to one connection, until it leaves."""
+    """Sends every statement of a session to one connection, until `leave`."""
 
     def __init__(self, session: Any, engine: Any, connection: Any) -> None:
         self._session = session
@@ -170,7 +170,7 @@ class Joined:
 
         session.get_bind = get_bind
         session.join_transaction_mode = "create_savepoint"
-        # What a block has loaded is there after it.
+        # Objects loaded in a block stay loaded after it.
         session.expire_on_commit = False
 
     def leave(self) -> None:

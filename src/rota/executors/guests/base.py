@@ -1,6 +1,6 @@
-"""What all kinds of users' connections have in common in `ctx.transaction(…)`.
+"""Shared code for users' connections in `ctx.transaction(…)`.
 
-The session stays the user's: settings for the run apply to its transaction only, and nothing is
+The session remains the user's: settings for the run apply to its transaction only, and nothing is
 reset.
 """
 
@@ -21,7 +21,7 @@ from rota.store.statements import Statements
 
 
 class Terms:
-    """What is said on a user's connection, before the handler's statements and after them."""
+    """The statements on a user's connection, before and after those of the handler."""
 
     def __init__(self, statements: Statements, lending: Lending, identity: SessionIdentity) -> None:
         self.identity = identity
@@ -45,7 +45,8 @@ class Terms:
         self._may_finish, self._role = may_finish, role
 
     def check(self, identity: str) -> bool:
-        """Whether it is Rota's own database; JobError if its role cannot end runs there."""
+        """Return whether it is Rota's own database; raise JobError if its role cannot end runs
+        there."""
         if self._database != identity:
             return False
         if not self._may_finish:
@@ -72,7 +73,7 @@ def elsewhere(schema: str) -> JobError:
 
 
 class AsyncGuest:
-    """One kind of source: how it is opened, spoken to, committed and closed."""
+    """One kind of source: how it is opened, queried, committed and closed."""
 
     def __init__(self, source: Any, terms: Terms) -> None:
         self.source = source
@@ -83,7 +84,7 @@ class AsyncGuest:
         await carry_out(self._terms.begin(), self.fetch)
         identity = self._terms.identity
         if not self._terms.check(await identity.get()) and not self._terms.check(
-            await identity.get(is_new=True)  # the server may have been started again
+            await identity.get(is_new=True)  # the server may have been restarted
         ):
             raise elsewhere(identity.schema)
 
@@ -99,7 +100,7 @@ class AsyncGuest:
         raise NotImplementedError
 
     async def flush(self) -> None:
-        """Send what an ORM has not sent yet."""
+        """Send pending writes of an ORM."""
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
         raise NotImplementedError
@@ -131,7 +132,7 @@ class Guest:
         carry_out_sync(self._terms.end(), self.fetch)
 
     def open(self) -> None:
-        """And remember the driver's connection."""
+        """Open the transaction, and set `driver` to the driver's connection."""
         raise NotImplementedError
 
     def flush(self) -> None: ...

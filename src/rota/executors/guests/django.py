@@ -15,7 +15,7 @@ from rota.telemetry.logger import get_logger
 
 
 class DjangoConnection(Guest):
-    """Django knows a connection by its thread, and refuses `commit()` inside `atomic()`."""
+    """Django binds a connection to its thread, and refuses `commit()` inside `atomic()`."""
 
     def __init__(self, source: Any, terms: Terms) -> None:
         super().__init__(source, terms)
@@ -37,7 +37,7 @@ class DjangoConnection(Guest):
         outer.__enter__()
         self._outer = outer
         self.driver = conn.connection
-        conn.on_commit(self._committed)  # the first of all callbacks
+        conn.on_commit(self._committed)  # before all other callbacks
 
     def _atomic(self) -> Any:
         return sys.modules["django.db"].transaction.atomic(using=self.source.alias)
@@ -64,7 +64,7 @@ class DjangoConnection(Guest):
         except Exception as error:
             if not self._is_committed:
                 raise
-            # A callback of on_commit(): the run has succeeded all the same.
+            # A callback of on_commit() failed: the run has succeeded all the same.
             get_logger("worker").error("an on_commit callback failed", error=error)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from rota.store.sessions.drivers import fetch_asyncpg, fetch_psycopg, fetch_psyc
 
 
 class AsyncPsycopgPool(AsyncGuest):
-    """As long as the outer block is open, the driver refuses `commit()` and `rollback()`."""
+    """While the outer block is open, the driver refuses `commit()` and `rollback()`."""
 
     def __init__(self, source: Any, terms: Terms) -> None:
         super().__init__(source, terms)

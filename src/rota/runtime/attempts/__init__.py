@@ -1,3 +1,3 @@
-"""One attempt: its context, the executor that calls the body, and what its end means."""
+"""An attempt: its context, the executor that calls the handler, and the outcome."""
 
 from __future__ import annotations

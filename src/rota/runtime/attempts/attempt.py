@@ -1,4 +1,4 @@
-"""One attempt while it runs: what its context speaks to, and how it is stopped."""
+"""A running attempt: the counterpart of its context, and how it is stopped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ StopKind = Literal["timeout", "cancel", "lost", "shutdown"]
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What running attempts share."""
+    """Services that running attempts share."""
 
     config: Config
     database: Database
@@ -63,7 +63,8 @@ class Stop:
 
 
 class PayloadRefused(Exception):
-    """The payload does not fit: written past the edge, or before the signature changed."""
+    """The payload does not fit the handler: it was enqueued without validation, or before the
+    signature changed."""
 
     def __init__(self, cause: PayloadError, intake: int, signature: int) -> None:
         super().__init__(str(cause))
@@ -73,7 +74,7 @@ class PayloadRefused(Exception):
 
 
 class RunningAttempt:
-    """What a handler's context speaks to (`rota.jobs.context.Attempt`) and what executors call
+    """The counterpart of a handler's context (`rota.jobs.context.Attempt`) and of executors
     (`rota.executors.base.CalledAttempt`), inside the worker."""
 
     __slots__ = (
@@ -100,7 +101,7 @@ class RunningAttempt:
         self.has_lines = False
         self.logged_exception = ""
 
-    # What executors ask.
+    # Used by executors.
 
     body: Callable[..., Any]
     arguments: dict[str, Any]
@@ -114,7 +115,7 @@ class RunningAttempt:
         return definition
 
     def bind(self, is_newer: bool = False) -> None:
-        """Decode the payload; it is validated again only where its schema has changed."""
+        """Decode the payload; validate it again only if its schema has changed."""
         definition = self.handler
         schema = definition.schema
         arguments = self._decode(is_newer)
@@ -129,7 +130,8 @@ class RunningAttempt:
         self.body, self.arguments = definition.function, arguments
 
     def check_payload(self, is_newer: bool = False) -> None:
-        """For bodies that another process calls, which decodes the payload itself."""
+        """Validate the payload of a handler that another process calls; that process decodes it
+        itself."""
         if self.claim.validated_by != self.handler.schema.hash:
             self._decode(is_newer)
 
@@ -153,7 +155,7 @@ class RunningAttempt:
         return None if raw is None else raw.decode()
 
     def policy(self) -> Policy:
-        """What the job says about failures; what its run says about backoff comes first."""
+        """Return the job's policy for failures; a backoff of the run takes precedence."""
         extras = msgspec.json.decode(self.claim.extras) if self.claim.extras else {}
         services = self._services
         return self.definition.policy(
@@ -163,7 +165,7 @@ class RunningAttempt:
     # Stopping.
 
     def stop_now(self, stop: Stop) -> None:
-        """Cancel the body where it can be cancelled. Once: its clean-up gets its time."""
+        """Cancel the handler if it can be cancelled. Only once, so that its clean-up has time."""
         if self.stop is not None:
             return
         self._stopped = time.monotonic()
@@ -174,7 +176,7 @@ class RunningAttempt:
             self._task.cancel()
 
     def nudge(self) -> None:
-        """Cancel once more what was stopped a while ago and still runs: before Python 3.12 a
+        """Cancel again an attempt that was stopped a while ago and still runs: before Python 3.12 a
         cancellation can get lost in `asyncio.wait_for`, which drivers use."""
         if self.stop is None or self._on_stop is not None:
             return
@@ -183,7 +185,7 @@ class RunningAttempt:
             self._task.cancel()
 
     def tell_instead(self, on_stop: Callable[[], object]) -> None:
-        """For bodies that no task runs: call this instead of cancelling."""
+        """Call `on_stop` instead of cancelling the task, for handlers that run in no task."""
         self._on_stop = on_stop
 
     @property
@@ -194,7 +196,7 @@ class RunningAttempt:
     def duration_ms(self) -> float:
         return (time.monotonic() - self.started) * 1000
 
-    # What the context asks.
+    # Used by the context.
 
     @property
     def is_cancelled(self) -> bool:
@@ -217,7 +219,7 @@ class RunningAttempt:
             services.logs.add(self, level, message, fields, now)
 
     def store_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        """For lines that somebody else has printed."""
+        """Store a line that was printed elsewhere."""
         if level == "error" and "exception" in fields:
             self.logged_exception = str(fields["exception"])
         if LEVELS[level] >= self.stored_level:
@@ -225,7 +227,8 @@ class RunningAttempt:
             self._services.logs.add(self, level, message, fields, time.monotonic_ns())
 
     def log_failure(self, failure: Failure, limit: int) -> None:
-        """As a line of its own, unless its handler has logged the exception before it raised it."""
+        """Log a failure as a line of its own, unless the handler has logged the exception before
+        raising it."""
         name = failure.error_type.rpartition(".")[2]
         words = failure.error if failure.error == name else f"{name}: {failure.error}"
         if words in self.logged_exception:
@@ -239,18 +242,18 @@ class RunningAttempt:
 
     @property
     def stored_level(self) -> int:
-        """What the job says, else the worker's configuration."""
+        """The level of the job, otherwise that of the worker's configuration."""
         own = self.definition.log_level
         return self._services.stored_level if own is None else LEVELS[own]
 
     @property
     def is_captured(self) -> bool:
-        """Whether what logging and structlog emit in its handler is stored too."""
+        """Whether lines that the handler emits with logging and structlog are stored too."""
         own = self.definition.capture_logs
         return self._services.is_capturing if own is None else own
 
     def log_is_over(self) -> None:
-        """The attempt has ended: its lines shall be readable soon."""
+        """The attempt has ended: flush its lines soon."""
         if self.has_lines:
             self._services.logs.attempt_ended()
 

@@ -1,4 +1,4 @@
-"""An exception as text that fits into a row."""
+"""Describes an exception as text that fits into a row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def describe(error: BaseException, limit: int) -> Failure:
         if kind.__module__ in ("builtins", "rota.errors")
         else f"{kind.__module__}.{kind.__qualname__}"
     )
-    # Errors of a child process carry the name of their class; anybody may call a field so.
+    # Errors of a child process carry the name of their class; other exceptions may have such a
+    # field too.
     given = getattr(error, "type_name", None)
     if isinstance(given, str) and given:
         name = _cut(clean(given), limit)
@@ -55,7 +56,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def cut_head(text: str, limit: int) -> str:
-    """Of a traceback the end matters."""
+    """Keep the end of a traceback."""
     raw = text.encode()
     if len(raw) <= limit:
         return text
@@ -63,7 +64,8 @@ def cut_head(text: str, limit: int) -> str:
 
 
 def _below_rota(found: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback that is the user's: how Rota called the body explains nothing."""
+    """Return the user's part of a traceback: the frames in which Rota called the handler explain
+    nothing."""
     tail = found
     while tail is not None and tail.tb_frame.f_code.co_filename.startswith(_OWN_FILES):
         tail = tail.tb_next

@@ -18,14 +18,14 @@ from rota.model.states import FAILED_ATTEMPT_STATES
 from rota.runtime.attempts.attempt import PayloadRefused, RunningAttempt
 from rota.telemetry.logger import get_logger
 
-# A hook that takes longer is interrupted: it holds the slot of its attempt.
+# A hook that takes longer is interrupted, because it occupies the slot of its attempt.
 _HOOK_SECONDS = 30.0
 
 
 class FailureHooks:
-    """They are called one after the other in the slot of the attempt, whose end is on its way to
-    the database: so many failures do not become any number of calls. SQL jobs have those of the
-    application."""
+    """Hooks are called one after another in the slot of the attempt, after its end was handed on to
+    be written: so many failures do not cause many concurrent calls. For SQL jobs the hooks of the
+    application are called."""
 
     def __init__(self, hooks: Hooks, threads: ThreadPool) -> None:
         self._hooks = hooks
@@ -89,7 +89,7 @@ def _error(attempt: RunningAttempt, found: CallOutcome, words: str) -> BaseExcep
 
 
 def _is_stopping(error: BaseException) -> bool:
-    """Whether the slot itself is cancelled. Whatever else a hook raises does not leave it."""
+    """Return whether the slot itself is cancelled. Any other exception of a hook is caught."""
     task = asyncio.current_task()
     return (
         isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())

@@ -1,8 +1,9 @@
 """Isolates suspects: runs whose worker was lost while they ran, so that another loss affects no
 other run.
 
-One at a time per worker, beside its slots: in a separate process or, where the handler cannot run
-in one, in the worker's own process, which only one worker of the fleet does at a time.
+Each worker isolates one suspect at a time, beside its slots: in a separate process or, if the
+handler cannot run in one, in the worker's own process, which only one worker of the fleet does at a
+time.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from rota.store.pipeline.feed import Feed
 from rota.store.runs import claimed
 
 _STOP_SECONDS = 2.0
-# Suspects are called out.
+# Suspects are announced by calls.
 _RESTING_SECONDS = 60.0
-# The end of the last one is on its way to the database: until it is there, no other is given out.
+# The end of the last suspect is being written: until it is stored, no other is given out.
 _UNWRITTEN_SECONDS = 0.05
-# An open transaction holds this worker's row: nobody calls when it ends.
+# Another open transaction holds this worker's row: no call announces its end.
 _HELD_SECONDS = 1.0
 
 
 class Isolation(Loop):
-    """Looks for suspects and runs them; belongs to one worker identity."""
+    """Claims suspects and executes them; belongs to one worker identity."""
 
     name = "isolation"
 
@@ -67,7 +68,8 @@ class Isolation(Loop):
         return self.pause(self._poll, _RESTING_SECONDS) if soon is None else soon
 
     async def stop(self) -> None:
-        """Not in the middle of a claim, whose run nobody would start. What runs goes on."""
+        """Wait for a claim under way, whose run would otherwise not be started. A running attempt
+        continues."""
         self._is_over = True
         try:
             async with asyncio.timeout(_STOP_SECONDS), self._turn:
@@ -80,7 +82,7 @@ class Isolation(Loop):
         return self._claim_loop.is_claiming and not self._is_over
 
     async def _claim(self) -> float | None:
-        """Returns when to ask again, where nobody will call for that."""
+        """Return when to claim again, if no call will announce it."""
         has_processes = self._has_processes and self._runner.may_isolate
         inline = inline_jobs(self._runner.definitions, has_processes=has_processes)
         try:
@@ -88,12 +90,12 @@ class Isolation(Loop):
         except LeaseLost:
             return None  # the claim loop notices too, and acts on it
         except errors.LockNotAvailable:
-            return _HELD_SECONDS  # as the lease says; others may take it meanwhile
+            return _HELD_SECONDS  # the lease logs it; other workers may take the suspect meanwhile
         is_unwritten = False
         for claim in claims:
             if (claim.id, claim.attempt) in self._begun:
-                # It has ended here. The database had not heard of that when it was asked, over
-                # another connection; by now it may have, so that nothing else tells.
+                # It has ended here, but its end was not yet stored when the claim was executed over
+                # another connection. By now it may be, and no call announces that.
                 is_unwritten = True
                 continue
             if self._may_claim:
@@ -121,9 +123,10 @@ class Isolation(Loop):
 
 
 def inline_jobs(definitions: Mapping[str, JobDefinition], *, has_processes: bool) -> list[str]:
-    """Those that can run in the worker's own process only."""
+    """The jobs that can be executed only in the worker's own process."""
     return [
         name
-        for name, one in definitions.items()
-        if one.executor != "process" and not (has_processes and is_reachable(one.function))
+        for name, definition in definitions.items()
+        if definition.executor != "process"
+        and not (has_processes and is_reachable(definition.function))
     ]

@@ -1,4 +1,4 @@
-"""Runs one attempt in its slot: pick the executor, call the body, decide, report."""
+"""Executes one attempt in its slot: pick the executor, call the handler, decide, report."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class EndSink(Protocol):
     def ended(self, claim: Claim, duration_ms: float, outcome: Outcome) -> None: ...
 
     def already_ended(self, claim: Claim, duration_ms: float, state: str) -> None:
-        """Its own transaction has written the end of this attempt."""
+        """The attempt's own transaction has written its end."""
 
     def wake(self) -> None:
         """A slot is free, and there is nothing to write."""
 
 
 class Runner:
-    """Knows how to run the jobs of a registry, and those of the database that are SQL; one for
-    each worker identity."""
+    """Executes the jobs of a registry, and the SQL jobs of the database; one per worker
+    identity."""
 
     def __init__(
         self,
@@ -77,15 +77,15 @@ class Runner:
         self._log = get_logger("worker")
         self._sink: EndSink
         self.running: dict[int, RunningAttempt] = {}
-        # Runs whose body gets a process of its own, whatever their job says.
+        # Runs whose handler is called in a separate process, whatever their job says.
         self.apart: set[int] = set()
 
     def serve(self, sink: EndSink) -> None:
-        """Ends go there."""
+        """Send ends to `sink`."""
         self._sink = sink
 
     def use(self, definitions: Mapping[str, JobDefinition]) -> None:
-        """Definitions whose entries are exchanged when an operator changes them."""
+        """Use definitions whose entries are replaced when an operator changes them."""
         self._definitions = definitions
 
     @property
@@ -94,16 +94,16 @@ class Runner:
 
     @property
     def may_isolate(self) -> bool:
-        """Whether a process of its own could be started for a run whenever that was tried."""
+        """Whether separate processes could be started for runs so far."""
         executor = self._executors[_ISOLATED]
         return isinstance(executor, IsolatedExecutor) and executor.may_start
 
     async def run(
         self, claim: Claim, task: asyncio.Task[None], may_start: Awaitable[None] | None = None
     ) -> None:
-        """The body of a slot. Nothing that a handler raises leaves this function. `may_start`: the
-        run is made ready at once, and starts after that. The call stands here, and not in a
-        coroutine of its own, which would cost every run one."""
+        """The body of a slot. No exception of a handler leaves this function. The run is prepared
+        at once and starts after `may_start`. The call is inlined here, because a separate coroutine
+        would cost every run one more."""
         attempt = self._begin(claim, task)
         outcome: Outcome | None = None
         found: CallOutcome
@@ -156,8 +156,8 @@ class Runner:
         return attempt
 
     async def _is_newer(self, attempt: RunningAttempt) -> bool:
-        """Whether the payload was accepted under a signature that came after this code's: such a
-        payload is not upgraded. Asked only where there is something to upgrade."""
+        """Return whether the payload was accepted under a newer signature than this code's: such a
+        payload is not upgraded. Queried only if the job has an upgrade."""
         own, claim = attempt.handler, attempt.claim
         if own.upgrade is None or claim.validated_by in (None, own.schema.hash):
             return False
@@ -180,14 +180,15 @@ class Runner:
     async def _settle(
         self, attempt: RunningAttempt, found: CallOutcome, task: asyncio.Task[None]
     ) -> Outcome | None:
-        """Whatever came out, except a plain success. None: the run is somebody else's."""
+        """Handle any result except a plain success. Return None if the run belongs to another
+        worker."""
         if isinstance(found, CommittedItself | Decided):
             outcome, duration_ms = found.outcome, found.duration_ms
             is_written = isinstance(found, CommittedItself)
             self._report(attempt, outcome, duration_ms, is_written=is_written)
             return outcome
         if isinstance(found, Returned):
-            # Somebody wanted it to stop before: its result comes too late.
+            # The attempt was stopped before: its result comes too late.
             found = Raised(asyncio.CancelledError())
         decided = await self._decide(attempt, found, task)
         if decided is None:
@@ -253,11 +254,11 @@ class Runner:
         )
         attempt.log_failure(failure, self._config.logs.line_bytes // 2)
 
-    # Stopping what runs.
+    # Stopping attempts.
 
     def stop_overdue(self) -> None:
-        """Called a few times a second: one look over the running, and over what they have left,
-        instead of a timer for each."""
+        """Called a few times a second: one check of all running attempts and idle sessions, instead
+        of a timer for each."""
         for attempt in list(self.running.values()):
             if attempt.stop is not None:
                 attempt.nudge()

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def find_spans() -> AttemptSpans | None:
-    """Asked once, when a worker starts: without a provider no attempt pays for the question."""
+    """Called once, when a worker starts: without a provider, attempts pay nothing for tracing."""
     tracer = otel.tracer()
     return None if tracer is None else AttemptSpans(tracer)
 
 
 class AttemptSpans:
-    """A span for each attempt, a child of the one that enqueued the run, and current in its slot
+    """A span for each attempt, a child of the span that enqueued the run, and current in its slot
     while it runs. Observes attempts."""
 
     def __init__(self, tracer: Tracer) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a run whose body did not simply return: a decision without effects."""
+"""Decides the outcome of a run whose handler did not simply return; without effects."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def reach_verdict(
     policy: Callable[[], Policy],
     error_bytes: int,
 ) -> Outcome | None:
-    """None: the run is somebody else's, there is nothing to write. Why an attempt was stopped says
-    more than how its body took that."""
+    """Return None if the run belongs to another worker, so that there is nothing to write. The
+    reason for stopping an attempt takes precedence over how its handler reacted."""
     error = None if isinstance(found, NotBegun) else found.error
     if isinstance(error, LeaseLost) or (stop is not None and stop.kind == "lost"):
         return None
@@ -47,7 +47,7 @@ def reach_verdict(
     if isinstance(found, NotBegun):
         return not_begun(found.reason)
     if isinstance(found.error, PayloadRefused):
-        # What becomes of it depends on the other workers, which the database knows.
+        # The outcome depends on the other workers, which are stored in the database.
         refused = found.error
         failure = describe(refused.cause, error_bytes)
         return Refused(refused.intake, refused.signature, failure)

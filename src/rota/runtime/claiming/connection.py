@@ -79,7 +79,7 @@ class ClaimConnection:
     async def exchange(
         self, request: ClaimRequest | None, ends: EndBuffer, *, is_alone: bool
     ) -> list[Claim] | None:
-        """One round trip, with the ends unless `is_alone`. Returns the claimed runs; None if the
+        """Do one round trip, with the ends unless `is_alone`. Returns the claimed runs; None if the
         request was not carried out."""
         try:
             if is_alone and request is not None:

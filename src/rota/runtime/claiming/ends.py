@@ -40,7 +40,7 @@ _IDLE_SECONDS = 30.0
 
 @dataclass(slots=True)
 class EndNews:
-    """What has happened to ends since the last `take_news`."""
+    """News about ends since the last `take_news`."""
 
     is_written: bool = False
     # A run was requeued with a delay, so that it has to be promoted.
@@ -86,7 +86,7 @@ class EndBuffer:
         request: ClaimRequest | None,
         early: Early[Claim] | None = None,
     ) -> list[Claim] | None:
-        """One round trip. Returns the claimed runs; None if the request was not carried out."""
+        """Do one round trip. Returns the claimed runs; None if the request was not carried out."""
         ends, self._ends = self._ends, Ends()
         self._sending.append(ends)
         try:
@@ -262,9 +262,9 @@ class EndWriter:
 
 
 def _substitutes(end: Ends, error: psycopg.Error) -> Iterator[Outcome]:
-    """What may be stored instead of an end that was refused: the same failure in ASCII; that the
-    result could not be stored, and why; at last the same without any text of the handler or the
-    server."""
+    """The outcomes to try in turn instead of an end that was refused: the same failure in ASCII; a
+    failure that says that the result could not be stored, and why; at last the same without any
+    text of the handler or the server."""
     for _, _, _, outcome in end.others:
         yield in_ascii(outcome)
     reason = f"{_NOT_STORED}: {str(error).partition(chr(10))[0]}"

@@ -1,4 +1,4 @@
-"""What a claim asks for: how many runs, from which queues, and from which position on."""
+"""The content of a claim: how many runs, from which queues, and from which position on."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Action(Enum):
 
 
 class CallState(NamedTuple):
-    """What is known about calls, and what other workers have been told."""
+    """The state of calls, and what this worker has announced to others."""
 
     # A call has arrived since the last claim was sent, or something else asks for a poll.
     is_called: bool = False

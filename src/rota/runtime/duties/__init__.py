@@ -1,3 +1,3 @@
-"""What workers do for the whole fleet or for themselves, each a loop with one `run_once`."""
+"""The loops that work for the whole fleet or for one worker, each with one `run_once`."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lets runs that wait for a limit become ready as far as there is room."""
+"""Admits runs that wait for a limit, as far as the limit has room."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rota.store.limits import admit
 from rota.store.sessions.pool import Database
 
 _BATCH = 2000
-# Ends come by the hundred a second, and each may make room: they are looked at together.
+# Hundreds of runs may end per second, and each may make room: they are handled together.
 _LEAST_SECONDS = 0.002
-# While it works, nobody calls for what is enqueued; at rest one is called.
+# While the loop is active, enqueues do not call it; at rest they do.
 _PERIOD = 0.25
 _RESTING_SECONDS = 10.0
-# Where there are no limits. The first one is called out.
+# Without limits. The first limit is announced by a call.
 _IDLE_SECONDS = 5.0
 _IDLE_RESTING_SECONDS = 60.0
 
 
 class Admission(Loop):
-    """Every worker has one, and a lock decides who works. What has ended here may have made room
-    for somebody who waits; what ended elsewhere is looked at there."""
+    """Every worker has one, and a lock decides which one works. A run that ends in this worker may
+    make room for a waiting run; other workers handle the ends of their own runs."""
 
     name = "admission"
 
@@ -49,7 +49,7 @@ class Admission(Loop):
         return min(seconds, self.pause(_PERIOD, _RESTING_SECONDS))
 
     async def _admit(self) -> tuple[bool | None, float]:
-        """Batches, each its own commit, until there is nothing more to do at once."""
+        """Admit batches, each in its own transaction, until there is nothing to do now."""
         while True:
             admitted = await self._database.fetch(admit(_BATCH, after=self._after))
             self.goes_on()

@@ -1,4 +1,4 @@
-"""Carries out what operators do to all runs of a filter, batch by batch."""
+"""Performs bulk actions, batch by batch."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _RESTING_SECONDS = 60.0
 
 
 class BulkActionLoop(Loop):
-    """Every worker has one, and a lock on the action's row decides who works. Who has worked looks
-    again when the next batch is due; the others now and then, in case that one is gone."""
+    """Every worker has one, and a lock on the action's row decides which one works. A worker that
+    has performed a batch returns when the next one is due; the others check now and then, in case
+    that worker is gone."""
 
     name = "bulk actions"
 
@@ -22,7 +23,7 @@ class BulkActionLoop(Loop):
         self._database = database
 
     async def run_once(self) -> float:
-        """Batches of whatever is due, one after the other."""
+        """Perform the batches that are due, one after another."""
         has_worked = False
         while await self._work():
             has_worked = True
@@ -39,7 +40,7 @@ class BulkActionLoop(Loop):
         except RotaError as error:
             if turn.id is None:
                 raise
-            # Said where one looks for it; and the others go on.
+            # Stored for operators to see, while other actions continue.
             self._log.warning("a bulk action failed, retrying", action=turn.id, error=error)
             await self._database.run(bulk_work.note_fault(turn.id, str(error)))
             return True

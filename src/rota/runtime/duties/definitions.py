@@ -1,8 +1,8 @@
-"""What this process declares, as the database knows it: announced at the start of a worker and
-when something is declared later, looked at again every few seconds.
+"""Keeps this process's declarations and the database in step: registers them at the start of a
+worker and after later declarations, and checks every few seconds.
 
-Operators change timeouts and backoffs in the database; the next attempt uses them. And code comes
-and goes: when the workers of newer code have left, this one's definitions count again.
+Operators change timeouts and backoffs in the database; the next attempt uses them. When the workers
+of newer code have left, the definitions of this process apply again.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _RESTING_SECONDS = 60.0
 
 
 class Definitions(Loop):
-    """`current` is shared with the runner: an entry is exchanged when an operator changes it.
+    """`current` is shared with the runner: an entry is replaced when an operator changes it.
 
-    `on_declared` tells the worker that there is more to run; it returns whether it could say so.
+    `on_declared` makes the worker store its known jobs; it returns whether that succeeded.
     """
 
     name = "definitions"
@@ -47,7 +47,7 @@ class Definitions(Loop):
     ) -> None:
         super().__init__()
         self._on_declared = on_declared
-        self._told = 0  # the version of the registry that the database knows
+        self._told = 0  # the version of the registry that is stored
         self._database = database
         self._config = config
         self._registry = registry
@@ -59,15 +59,16 @@ class Definitions(Loop):
         self.current: dict[str, JobDefinition] = {}
 
     async def announce(self, worker: int, version: int) -> None:
-        """A worker has registered with this version: say whose it is and what it runs, and run what
-        waits for a start. One that comes back after it lost its lease is no start."""
+        """A worker has registered with this version: register its declarations, and run the init
+        schedules. A worker that registers again after losing its lease does not count as a
+        start."""
         self._worker = worker
         self._apply({})
         self._told = version if await self._declare() else 0
 
     async def _declare(self) -> bool:
-        """Whether the database knows it now. What somebody's open transaction holds is tried again
-        by the turns that follow, and keeps no worker from its runs."""
+        """Return whether the declarations are stored. If another open transaction holds a row,
+        later turns try again, and the worker claims runs meanwhile."""
         declared, fetch_on = self._whole(), self._database.fetch_on
         async with self._database.connection(is_hurried=False) as conn:
             try:
@@ -86,11 +87,13 @@ class Definitions(Loop):
         return True
 
     async def _register(self, conn: AsyncConn, declared: Declared) -> None:
-        """First the jobs, which decides whose code is the newest; then what else it says."""
+        """Register the jobs first, because that decides which code is the newest; then the other
+        declarations."""
         await self._database.fetch_on(conn, definitions.declare(declared))
         others = put_others(self._registry, declared["build"])
         async with conn.transaction():
-            # They read tables that somebody may have locked, and a worker must start all the same.
+            # These statements read tables that another transaction may have locked; a worker must
+            # start all the same.
             await self._database.fetch_on(conn, limit_locks(1000))
             await self._database.run_on_async(conn, others)
 
@@ -111,7 +114,8 @@ class Definitions(Loop):
         self._owes_inits = not is_all
 
     async def _tell(self) -> None:
-        """Something was declared after the start. First what runs it, then who may claim it."""
+        """Register what was declared after the start: first the definitions that execute the runs,
+        then the jobs that the worker may claim."""
         version = self._registry.version
         self._apply(self._overrides)
         is_said = await self._declare()
@@ -122,7 +126,7 @@ class Definitions(Loop):
         return whole(self._registry, self._config, worker=self._worker)
 
     async def _look(self, conn: AsyncConn) -> bool:
-        """Take over what operators changed. Returns whether registering again would write."""
+        """Apply the changes of operators. Return whether registering again would write anything."""
         query = definitions.refresh(self._worker, self._registry.names())
         found = await self._database.fetch_on(conn, query)
         if found.overrides != self._overrides:

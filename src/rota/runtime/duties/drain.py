@@ -19,9 +19,10 @@ _RESTING_SECONDS = 60.0
 
 
 class DrainLoop(Loop):
-    """Looks as often as the worker's heart beats, and at once when it is called; seldom at rest.
+    """Reads the instruction as often as the heartbeat is sent, and at once when called; rarely at
+    rest.
 
-    `on_order` is awaited whenever what was told differs from what was obeyed.
+    `on_order` is awaited whenever the instruction differs from the one carried out.
     """
 
     name = "drain"
@@ -42,13 +43,13 @@ class DrainLoop(Loop):
         self._owes_answer = False
 
     async def serve(self, worker: int) -> None:
-        """A new identity: what the one before was told holds for it, too."""
+        """Serve a new worker id; the instruction to the former one applies to it too."""
         former, self._worker = self._worker, worker
         if self.order.is_draining:
             await self._fetch(orders.keep_draining(worker, former))
 
     async def read(self) -> Order:
-        """What it is told now, whether or not it was obeyed already."""
+        """Return the current instruction, whether or not it was carried out already."""
         return await self._fetch(orders.read_order(self._worker))
 
     async def run_once(self) -> float:
@@ -64,7 +65,8 @@ class DrainLoop(Loop):
             self.order = order
             self._owes_answer = order.is_draining
         if self._owes_answer:
-            with suppress(errors.LockNotAvailable):  # somebody holds the worker's row: later
+            # Later, if another transaction holds the worker's row.
+            with suppress(errors.LockNotAvailable):
                 await self._fetch(orders.saw_drain(self._worker))
                 self._owes_answer = False
         return self.pause(self._pause, _RESTING_SECONDS)

@@ -1,7 +1,8 @@
-"""What needs to be done once, not by every process of a machine: promotion, ticks, rescue, upkeep.
+"""The work that is needed once, not in every process of a machine: promotion, ticks, rescue,
+upkeep.
 
-A worker without a supervisor always does it, as any number of workers may. Among the workers of one
-supervisor, one does it for all; another takes over when that one ends or is blocked.
+A worker without a supervisor always does it, because any number of workers may. Among the workers
+of one supervisor, one does it for all; another takes over when that one ends or is blocked.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from rota.runtime.loop import Loop
 
 
 class Duties:
-    """`named` are those of `loops` that can be asked for by a word. `scheduler` ticks: it rests
-    while the worker drains, too; None where it never does."""
+    """`named` maps words to the loops that can be woken by them. `scheduler` ticks, and also stops
+    while the worker drains; None if this worker never ticks."""
 
     def __init__(
         self, loops: Sequence[Loop], named: Mapping[str, Loop], scheduler: Loop | None
@@ -28,28 +29,29 @@ class Duties:
         self._is_on = True
         self._turn = asyncio.Lock()
         self._changing: asyncio.Task[None] | None = None
-        # Gets a word for whoever has the duties that are not this worker's.
+        # Forwards a word to the worker that runs these loops, if this one does not.
         self.tell_other: Callable[[str], None] = lambda _: None
 
     @property
     def is_ticking(self) -> bool:
-        """Whether it, or whoever does it for it, ticks."""
+        """Whether this worker, or the one that runs the loops for it, ticks."""
         return self._scheduler is not None and self._may_tick
 
     def ask(self, word: str) -> None:
-        """Something is to be done at once, by whoever does it."""
+        """Wake a loop at once, in the worker that runs it."""
         if self._is_on:
             self._named[word].wake()
         else:
             self.tell_other(word)
 
     def called(self, word: str) -> None:
-        """The same, said to all workers."""
+        """Wake a loop after a call that all workers receive."""
         if word in self._named:
             self._named[word].wake()
 
     def take(self, is_on: bool) -> None:
-        """Whether they are this worker's. Returns at once: a loop may take a while to stop."""
+        """Set whether this worker runs the loops. Returns at once, because a loop may take a while
+        to stop."""
         if is_on != self._is_on:
             self._is_on = is_on
             self._changing = asyncio.get_running_loop().create_task(self._apply())

@@ -1,7 +1,9 @@
-"""Init schedules: run at the start of workers, by exactly one of those that start together.
+"""Init schedules: start a run when workers start, by exactly one of the workers that start
+together.
 
-The database decides: whoever writes the marker of a schedule (`once`, the release, the number of
-the fleet) has the run. `once` is tried again at the next start until it has succeeded.
+The database decides: the worker that writes the marker of a schedule (`once`, the release, the
+number of the fleet) enqueues the run. `once` is tried again at the next start until it has
+succeeded.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from rota.telemetry.logger import get_logger
 
 
 async def run_inits(conn: AsyncConn, database: Database, worker: int, release: str | None) -> bool:
-    """Enqueue what this start owes; without a release, those that ask for one are left out. Answers
-    whether that is all: what somebody holds is still owed."""
+    """Enqueue the runs of this start; without a release, schedules that need one are skipped.
+    Return False if some are still due, because another transaction holds their schedules."""
     held = []
     for schedule, run_id in await database.fetch_on(conn, ticks.run_inits(worker, release)):
         if run_id is None:
@@ -21,6 +23,6 @@ async def run_inits(conn: AsyncConn, database: Database, worker: int, release: s
         else:
             get_logger("worker").info("init schedule started a run", schedule=schedule, run=run_id)
     if held:
-        said = "init schedules wait: an open transaction has locked them"
-        get_logger("worker").warning(said, schedules=", ".join(held))
+        text = "init schedules wait: an open transaction has locked them"
+        get_logger("worker").warning(text, schedules=", ".join(held))
     return not held

@@ -1,4 +1,5 @@
-"""Writes ends that were kept, because somebody's open transaction held what they change."""
+"""Writes kept ends: ends that could not be written because another open transaction held the
+rows."""
 
 from __future__ import annotations
 
@@ -8,16 +9,16 @@ from rota.runtime.loop import Loop
 from rota.store.runs.claimed import settle_kept_ends
 from rota.store.sessions.pool import Database
 
-_AT_ONCE = 50  # each is a subtransaction
+_AT_ONCE = 50  # each end is a subtransaction
 _AGAIN_SECONDS = 0.5
 _PERIOD = 5.0
-# Upkeep calls it while any run is open, and each end that was kept is of an open run.
+# Upkeep wakes this loop while any run is open, and every kept end belongs to an open run.
 _RESTING_SECONDS = 300.0
 
 
 class KeptEnds(Loop):
-    """Asked by a worker that has kept one; now and then by itself, for those of workers that are
-    gone."""
+    """Woken by a worker that has kept an end; runs now and then by itself, for ends of workers that
+    are gone."""
 
     name = "kept ends"
 

@@ -11,18 +11,19 @@ from rota.store.runs.moves import promote
 from rota.store.sessions.pool import Database
 
 _BATCH = 1000
-# So much later than the next run is due one looks that has come too late this often in a row; once
-# may be chance: a run that was cancelled before its time, a look a moment too early.
+# A promoter that came too late this often in a row waits this much longer than until the next run
+# is due. Coming late once may be chance: a run cancelled before its time, or a look a moment too
+# early.
 _BEHIND_SECONDS = (0.01, 0.03)
 _MISSES = 2
-# A run that is due within a minute is called out while somebody waits.
+# A run that is due within a minute is announced by a call while a worker is idle.
 _RESTING_SECONDS = 12.0
 
 
 class Promoter(Loop):
     """Sleeps until the next run is due, at most for the poll interval, or longer at rest. Every
-    worker has one, and all know the same time: whoever finds that another was faster stays behind,
-    and steps in where nobody does it."""
+    worker has one, and all wait for the same time: a promoter that finds that another was faster
+    stays slightly behind, and takes over if none promotes."""
 
     name = "promoter"
 
@@ -45,8 +46,8 @@ class Promoter(Loop):
         return min(max(next_due, 0.0) + behind, self.pause(self._poll, _RESTING_SECONDS))
 
     async def _promote(self) -> tuple[bool, float]:
-        """Whether there was anything to do, and the seconds until there is again. Each batch is
-        its own commit, so that a million due at once do not come in one."""
+        """Return whether runs were promoted, and the seconds until the next one is due. Each batch
+        is its own transaction, so that a million due runs are not one commit."""
         has_promoted = False
         while True:
             promoted = await self._database.fetch(promote(_BATCH))

@@ -31,16 +31,16 @@ class Rescuer(Loop):
         has_lost = await self._declare_lost()
         started = time.monotonic()
         is_net = started >= self._next_net
-        # Whoever declares one lost rescues what it held. Others see to it too, in case that one is
-        # gone before it has: less often while they rest.
+        # The worker that declares another one lost rescues its runs. Others do so too, in case that
+        # worker is gone before it has: less often while they rest.
         if has_lost or is_net or started >= self._next_rescue:
             await self._rescue(everywhere=is_net)
             self._next_rescue = started + self.pause(0.0, _RESTING_SECONDS)
         if is_net:
-            # It reads all that is ready: at most 2 % of the time.
+            # The full search reads all ready runs: at most 2 % of the time.
             took = time.monotonic() - started
             self._next_net = started + max(_NET_SECONDS, 50 * took)
-        # Jitter, so that a fleet started together does not ask together.
+        # Jitter, so that workers started together do not query together.
         return self._period * random.uniform(0.8, 1.2)
 
     async def _declare_lost(self) -> bool:
@@ -56,8 +56,8 @@ class Rescuer(Loop):
         query = rescue(_BATCH, everywhere=everywhere)
         while True:
             rescued = await self._database.fetch(query, is_hurried=False)
-            for one in rescued:
-                self._log.info("rescued", **one._asdict())
+            for run in rescued:
+                self._log.info("rescued", **run._asdict())
             self.goes_on()
             if len(rescued) < _BATCH:
                 return

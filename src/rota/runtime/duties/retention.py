@@ -1,7 +1,7 @@
 """The two jobs that every worker knows: nightly retention of runs and of log lines.
 
-Python, and not SQL jobs, because DETACH … CONCURRENTLY cannot be part of a transaction. They have
-a queue of their own, which every worker serves, and take no slot from the handlers.
+They are Python and not SQL jobs, because DETACH … CONCURRENTLY cannot be part of a transaction.
+They have a queue of their own, which every worker serves, and take no slot from the handlers.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ Beside = Callable[[], AbstractContextManager[None]]
 
 
 def served(queues: Sequence[str]) -> list[str]:
-    """What a worker that was told to serve these queues claims from; none: all of them."""
+    """Return the queues that a worker configured with these queues claims from; an empty list means
+    all."""
     return [*queues, SYSTEM_QUEUE] if queues else []
 
 
 class BuiltInJobs:
-    """Their definitions. They are rows of rota.jobs already, so no application declares them."""
+    """The definitions of these jobs. Their rows in rota.jobs exist already, so no application
+    declares them."""
 
     def __init__(self, database: Database, config: Config) -> None:
         self._database = database
         self._config = config
 
     async def prepare(self) -> None:
-        """The database picks by the numbers of whoever started last."""
+        """Store the retention settings; those of the worker that started last apply."""
         await run_steps(self._database, configure(self._config.retention))
 
     @property
@@ -44,7 +46,7 @@ class BuiltInJobs:
         return [PRUNE_LOGS, PRUNE_RUNS]
 
     def definitions(self, beside: Beside) -> Iterable[JobDefinition]:
-        """`beside` makes room for one more run while it is entered."""
+        """`beside` opens another slot while it is entered."""
 
         async def prune_runs() -> dict[str, object]:
             with beside():
@@ -67,7 +69,7 @@ class BuiltInJobs:
 
 
 def _summary(done: RetentionResult) -> dict[str, object]:
-    waiting = [one.partition for one in done.items if one.note is not None]
-    dropped = [one.partition for one in done.items if one.action == "drop" and one.note is None]
-    deleted = sum(one.rows for one in done.items if one.action == "delete")
+    waiting = [item.partition for item in done.items if item.note is not None]
+    dropped = [item.partition for item in done.items if item.action == "drop" and item.note is None]
+    deleted = sum(item.rows for item in done.items if item.action == "delete")
     return {"dropped": dropped, "deleted_rows": deleted, "left": waiting}

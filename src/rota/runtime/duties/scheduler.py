@@ -1,8 +1,9 @@
-"""The tick: decides every nominal time that has come, and writes it down.
+"""The tick: decides every nominal time that has come, and records the decision.
 
-Any worker may tick, and many do. What one of them takes is held for a moment, so that two do
-not think about the same schedule; no lock is held while it thinks, and what it writes counts only
-for schedules that are still as they were read. A ticker that stops in between holds nobody up.
+Any worker may tick, and many do. A tick holds its schedules for a moment, so that two workers do
+not decide the same one; it keeps no lock while it decides, and its decisions are written only for
+schedules that have not changed since they were read. A ticker that stops in between delays no
+other.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from rota.timing.judging import Due
 
 _BATCH = 200
 _HOLD_SECONDS = 5.0
-# What is decided is written before the hold runs out, however much there is to decide.
+# Decisions are written before the hold expires, however many there are.
 _THINK_SECONDS = 1.0
 _TURN_SECONDS = 0.002
 
@@ -58,7 +59,7 @@ class Scheduler(Loop):
         self._random = random_number
 
     def serve(self, worker: int) -> None:
-        """Decisions are this worker's from now on."""
+        """Write decisions under this worker id from now on."""
         self._writer.worker = worker
 
     async def run_once(self) -> float:
@@ -68,7 +69,7 @@ class Scheduler(Loop):
         return self._tick_seconds if seconds is None else min(seconds, self._tick_seconds)
 
     async def tick(self) -> int:
-        """One pass. Returns how many schedules it looked at."""
+        """Do one pass; return the number of schedules read."""
         async with self._database.connection() as conn:
             hold, ids = await self._ticks.hold_due(conn, limit=_BATCH, seconds=_HOLD_SECONDS)
             if not ids:
@@ -86,18 +87,18 @@ class Scheduler(Loop):
         return await self._database.fetch_on(conn, query)
 
     async def _think(self, conn: AsyncConn, rows: Sequence[DueRow]) -> None:
-        """Decide them, and write what was decided."""
+        """Decide the schedules, and write the decisions."""
         decided = []
         began = rested = time.monotonic()
         for row in rows:
-            if one := await self._decide(conn, row):
-                decided.append(one)
+            if decision := await self._decide(conn, row):
+                decided.append(decision)
             now = time.monotonic()
             if now - began > _THINK_SECONDS:
                 await self._write(conn, decided)
                 decided, began = [], now
             if now - rested > _TURN_SECONDS:
-                # A long backlog is a long thought; leases and slots want their turn.
+                # Deciding a long backlog takes long; let the event loop run leases and slots.
                 await asyncio.sleep(0)
                 rested = time.monotonic()
         await self._write(conn, decided)
@@ -106,7 +107,7 @@ class Scheduler(Loop):
         await self._writer.write(conn, decided)
 
     async def _decide(self, conn: AsyncConn, row: DueRow) -> Decided | None:
-        """One that cannot be followed stops no other."""
+        """Decide one schedule. A schedule that fails does not affect the others."""
         try:
             schedule = Schedule.read(row.schedule)
             due = Due(
@@ -138,22 +139,22 @@ class Scheduler(Loop):
     async def _unmet(self, conn: AsyncConn, schedule: Schedule, clock: datetime) -> tuple[str, ...]:
         if not schedule.requires:
             return ()
-        names = [one.name for one in schedule.requires]
+        names = [requirement.name for requirement in schedule.requires]
         query = ticks.requirements(schedule.id, names, schedule.tenant)
         found = await self._database.fetch_on(conn, query)
         if found[0].fault is not None:
             raise TimingError(found[0].fault)
         facts = {fact.name: fact for fact in found}
         unmet = []
-        for one in schedule.requires:
-            fact = facts[one.name]
-            if one.within_seconds is None:
+        for requirement in schedule.requires:
+            fact = facts[requirement.name]
+            if requirement.within_seconds is None:
                 is_met = bool(fact.was_ok)
             else:
-                oldest = clock - timedelta(seconds=one.within_seconds)
+                oldest = clock - timedelta(seconds=requirement.within_seconds)
                 is_met = fact.succeeded_at is not None and fact.succeeded_at >= oldest
             if not is_met:
-                unmet.append(one.name)
+                unmet.append(requirement.name)
         return tuple(unmet)
 
 

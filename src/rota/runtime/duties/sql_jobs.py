@@ -1,4 +1,4 @@
-"""The SQL jobs of the database, which every worker can run: no code has to declare them."""
+"""The SQL jobs of the database, which every worker can execute: no code has to declare them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rota.store.sessions.pool import Database
 from rota.store.sql_jobs import list_sql_jobs
 from rota.telemetry.logger import get_logger
 
-# A change is called out; this is for calls that were not heard.
+# A change is announced by a call; the period covers lost calls.
 _PERIOD = 30.0
 
 _log = get_logger("jobs")
@@ -23,7 +23,8 @@ _log = get_logger("jobs")
 
 @dataclass(frozen=True, slots=True)
 class SqlJob:
-    """What a worker keeps of one; the function itself is looked up for every attempt."""
+    """The part of a SQL job that a worker caches; the function itself is looked up for every
+    attempt."""
 
     name: str
     timeout: float | None = None
@@ -46,15 +47,15 @@ class SqlJob:
                     backoff = Backoff.from_json(stored)
                     break
                 except (ValueError, TypeError) as error:
-                    # Written past the edge; a retry must not fail over it.
+                    # Stored without validation; a retry must not fail because of it.
                     _log.warning("stored backoff is ignored", job=self.name, error=error)
         return Policy(lambda attempt: backoff.delay(attempt, random_number))
 
 
 class SqlJobs(Loop):
-    """Reads them at the start, when a change is called out, and now and then.
+    """Reads the SQL jobs at the start, when a call announces a change, and now and then.
 
-    `on_change` returns whether others were told; where not, it is tried again.
+    `on_change` returns whether the known jobs were stored; if not, it is called again.
     """
 
     name = "sql jobs"
@@ -64,7 +65,7 @@ class SqlJobs(Loop):
         self._database = database
         self._on_change = on_change
         self._told: list[str] | None = None
-        # One that was deleted stays here: a run of it may just have been claimed.
+        # Deleted jobs stay here: a run of one may just have been claimed.
         self._jobs: dict[str, SqlJob] = {}
         self.names: list[str] = []
 
@@ -73,8 +74,8 @@ class SqlJobs(Loop):
 
     async def refresh(self) -> None:
         stored = await self._database.fetch(list_sql_jobs(), is_hurried=False)
-        self._jobs |= {one.name: SqlJob(*one) for one in stored}
-        self.names = [one.name for one in stored]
+        self._jobs |= {job.name: SqlJob(*job) for job in stored}
+        self.names = [job.name for job in stored]
 
     async def run_once(self) -> float:
         await self.refresh()

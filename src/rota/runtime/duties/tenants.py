@@ -12,9 +12,9 @@ _RESTING_SECONDS = 60.0
 
 
 class TenantLoop(Loop):
-    """Every worker has one, and a lock decides who works. While a tenant is paused or has a
-    quota, or a queue has a cap, it looks every second; else now and then, in case that one
-    has come whose call was lost."""
+    """Every worker has one, and a lock decides which one works. While a tenant is paused or has a
+    quota, or a queue has a cap, it runs every second; otherwise now and then, in case the call that
+    announced the first one was lost."""
 
     name = "tenants"
 
@@ -23,7 +23,7 @@ class TenantLoop(Loop):
         self._database = database
 
     async def run_once(self) -> float:
-        """Batch after batch, each its own commit: of a million runs, too."""
+        """Work in batches, each its own transaction, even for a million runs."""
         while True:
             tended = await self._database.fetch(tend(_BATCH), is_hurried=False)
             self.goes_on()

@@ -1,7 +1,8 @@
-"""Whose fault it is that a schedule cannot be followed: its own, or that of the worker that tried.
+"""Decides who is at fault if a schedule cannot be processed: the schedule, or the worker that
+tried.
 
-Only what a schedule says itself may park it. A worker without zone data, or with a broken library,
-would otherwise park everything that it reads.
+Only an error in the schedule itself may park it. Otherwise a worker without zone data, or with a
+broken library, would park everything that it reads.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
 
 
 def fault_of(stored: Mapping[str, Any], calendar: str | None, error: Exception) -> str | None:
-    """What is wrong with the schedule, in a sentence; None: others may follow it."""
+    """Return what is wrong with the schedule, as a sentence; None if other workers may succeed."""
     if any(is_missing_here(name) for name in _zones(stored, calendar)):
         return None
     match error:
@@ -42,7 +43,7 @@ def _zones(stored: Mapping[str, Any], calendar: str | None) -> list[str]:
 
 
 def _in_words(said: str) -> str:
-    """Of "Expected `object`, got `int` - at `$.requires[0]`"."""
+    """Reword a message such as "Expected `object`, got `int` - at `$.requires[0]`"."""
     place = _PLACE.search(said)
     what = _PLACE.sub("", said).replace("`", "")
     column = place[1] if place else "it"

@@ -1,8 +1,8 @@
-"""What a tick writes, and what it does with schedules that it cannot write.
+"""Writes the decisions of a tick, and handles schedules that cannot be written.
 
-One that somebody else holds is passed over, and one that fails is written alone, so that neither
-stops others. What a schedule says itself and nobody can follow parks it; what only this worker
-cannot do, or only now, leaves it to whoever looks next.
+A schedule that another transaction holds is passed over, and a schedule that fails is written
+alone, so that neither stops others. An error in the schedule itself parks it; an error of this
+worker, or of the moment, leaves the schedule for the next tick.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from rota.timing.judging import Occurrence
 
 Decided = tuple[Schedule, Tick]
 
-# The end of a run holds its schedule for a moment; whoever holds it longer is waited for by nobody.
+# The end of a run holds its schedule for a moment; a longer hold is not waited for.
 _TRIES = (0.02, 0.08)
 _PASS_SECONDS = 2.0
 _MOST_TOLD = 10_000
 
 
 class TickWriter:
-    """Remembers what it has told, so that each is told once."""
+    """Logs each problem once."""
 
     def __init__(self, database: Database, statements: TickStatements) -> None:
         self._fetch_on = database.fetch_on
@@ -55,7 +55,7 @@ class TickWriter:
         self.worker = 0
 
     async def write(self, conn: AsyncConn, ticks: list[Decided]) -> None:
-        """Together; what fails so, one by one."""
+        """Write the decisions together; if that fails, one by one."""
         if not ticks:
             return
         try:
@@ -66,43 +66,46 @@ class TickWriter:
             if len(ticks) == 1:
                 await self._give_up(conn, ticks[0][0], error)
                 return
-            for one in ticks:
-                await self.write(conn, [one])
+            for tick in ticks:
+                await self.write(conn, [tick])
             return
-        for one in ticks:
-            if one[0].id in written:
-                self._told.pop(one[0].id, None)
+        for tick in ticks:
+            if tick[0].id in written:
+                self._told.pop(tick[0].id, None)
             else:
-                self._missing.append(one)
+                self._missing.append(tick)
 
     async def _write_together(self, conn: AsyncConn, ticks: list[Decided]) -> set[int]:
-        data = msgspec.json.encode([_written(*one) for one in ticks]).decode()
+        data = msgspec.json.encode([_written(*pair) for pair in ticks]).decode()
         try:
             written = await self._statements.write(conn, self.worker, data)
         except errors.CheckViolation as error:
             if not is_missing_partition(error):
                 raise
-            instants = {one.nominal_at for _, tick in ticks for one in tick.occurrences}
+            instants = {
+                occurrence.nominal_at for _, tick in ticks for occurrence in tick.occurrences
+            }
             await self._fetch_on(conn, ensure_ledger(instants))
             written = await self._statements.write(conn, self.worker, data)
         self._crowded |= {s.id for s, tick in ticks if tick.cancels_running and s.id in written}
         return written
 
     async def end(self, conn: AsyncConn, batch: Sequence[int]) -> None:
-        """The batch is through: see what was not written, and leave alone what cannot be now."""
+        """The batch is complete: retry the schedules that were not written, and pass over the
+        rest."""
         missing, self._missing = self._missing, []
         held = await self._holders(conn, missing) if missing else []
         for seconds in _TRIES:
             if not held:
                 break
             await asyncio.sleep(seconds)
-            ids = {one.id for one in held}
-            await self.write(conn, [one for one in missing if one[0].id in ids])
+            ids = {schedule.id for schedule in held}
+            await self.write(conn, [tick for tick in missing if tick[0].id in ids])
             missing, self._missing = self._missing, []
             held = await self._holders(conn, missing) if missing else []
-        for one in held:
-            self._tell_held(one)
-        passed, self._passed = self._passed | {one.id for one in held}, set()
+        for schedule in held:
+            self._tell_held(schedule)
+        passed, self._passed = self._passed | {schedule.id for schedule in held}, set()
         if passed:
             await self._fetch_on(conn, pass_over(batch, passed, seconds=_PASS_SECONDS))
         await self._make_room(conn)
@@ -118,7 +121,7 @@ class TickWriter:
             )  # fmt: skip
 
     async def tell_unheld(self, conn: AsyncConn) -> None:
-        """Ticks go on without saying what they think about; two may think about the same."""
+        """Log that ticks continue without holds; two workers may decide the same schedules."""
         holder = await self._fetch_on(conn, lock_holder())
         if holder is not None and self._is_news("hold_due", (holder.pid, holder.since)):
             self._log.warning(
@@ -127,8 +130,8 @@ class TickWriter:
             )
 
     async def _make_room(self, conn: AsyncConn) -> None:
-        """For runs whose policy cancels those before them. One that somebody holds is asked again
-        after the next tick."""
+        """Cancel runs whose schedule's overlap policy asks for it. If another transaction holds
+        such a run, try again after the next tick."""
         if not self._crowded:
             return
         try:
@@ -140,20 +143,20 @@ class TickWriter:
         else:
             self._crowded.clear()
 
-    # What cannot be written or followed.
+    # Schedules that cannot be written or processed.
 
     async def _give_up(
         self, conn: AsyncConn, schedule: Schedule, error: errors.DatabaseError
     ) -> None:
-        said = error.diag.message_primary or str(error)
+        message = error.diag.message_primary or str(error)
         if _is_of_the_row(error):
-            told = f"its runs could not be enqueued: {said}"
-            await self.park(conn, schedule.id, schedule.name, schedule.tick_version, told)
+            reason = f"its runs could not be enqueued: {message}"
+            await self.park(conn, schedule.id, schedule.name, schedule.tick_version, reason)
         else:
-            self.leave(schedule.id, schedule.name, said)
+            self.leave(schedule.id, schedule.name, message)
 
     def leave(self, number: int, name: str, error: object) -> None:
-        """To whoever looks next: nothing is wrong with the schedule itself."""
+        """Leave the schedule for the next tick: nothing is wrong with the schedule itself."""
         self._passed.add(number)
         if self._is_news(number, str(error)):
             self._log.error(
@@ -176,13 +179,14 @@ class TickWriter:
 
 
 def _is_of_the_row(error: errors.DatabaseError) -> bool:
-    """Whether what a schedule says cannot be stored; not: that the server cannot, or not now."""
+    """Return whether the values of the schedule cannot be stored, as opposed to an error of the
+    server."""
     state = error.sqlstate or ""
     return state[:2] in ("22", "23", "RO") or state == "P0001"
 
 
 class _Written(msgspec.Struct, omit_defaults=True):
-    """A tick of one schedule by the names that `write_ticks` reads."""
+    """A tick of one schedule, with the names that `write_ticks` reads."""
 
     id: int
     tick_version: int

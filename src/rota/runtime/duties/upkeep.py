@@ -19,17 +19,17 @@ _PERIOD = 5.0
 _RESTING_SECONDS = 20.0
 _ALL_SECONDS = 180.0
 _BATCH = 1000
-# Each batch reads the backlog from its front: few large ones.
+# Each batch reads the backlog from its front: use few large ones.
 _PARK_BATCH = 20_000
 _FOLD_MINUTES = 10
 _PARTITIONS_SECONDS = 3600.0
 _MARK_SECONDS = 300.0
 _RESPONSES_SECONDS = 300.0
-# There is one a minute: whoever comes first after its beginning takes it.
+# There is one sample a minute: the first worker after the minute begins takes it.
 _SAMPLE_SECONDS = 10.0
 _ERRORS_SECONDS = 3600.0
 _LIMITS_SECONDS = 60.0
-# Failures come by the thousand when something is down.
+# There are thousands of failures when a dependency is down.
 _FOLD_ERRORS = 50_000
 
 
@@ -46,20 +46,20 @@ class Upkeep(Loop):
         self._unknown_job_seconds = unknown_job_seconds
         self._refused_payload_seconds = refused_payload_seconds
         self._done: dict[str, float] = {}
-        # A worker that stops is not counted among those that know its jobs: what waits until it is
-        # started again would be parked, and freed after that.
+        # A stopping worker does not count among those that know its jobs: runs that wait until it
+        # is restarted would be parked, and freed afterwards.
         self.is_leaving = False
         self._next_park = 0.0
         self._is_at_rest = False
         self._told: dict[str, str] = {}
-        self.on_open: Callable[[], None] | None = None  # there may be work for others
+        self.on_open: Callable[[], None] | None = None  # wakes other loops that may have work
 
     def wake(self) -> None:
         self._is_at_rest = False
         super().wake()
 
     async def run_once(self) -> float:
-        """One duty after the other. One that fails keeps none of the others from being done."""
+        """Perform one duty after another. A duty that fails does not prevent the others."""
         if await self._may_rest():
             if self._is_due("samples", 6 * _SAMPLE_SECONDS):
                 await self._call(upkeep.take_sample())
@@ -72,13 +72,13 @@ class Upkeep(Loop):
                 self._told.pop(name, None)
             except psycopg.Error as error:
                 if is_away(error) or is_unwritable(error):
-                    raise  # the database is away, or takes nothing: no duty will be done
+                    raise  # the database is unavailable or refuses writes: every duty would fail
                 self._tell(name, error)
                 self.fault = error
         return _PERIOD
 
     async def _may_rest(self) -> bool:
-        """Nothing is open, and that was so the last time: one pass in three minutes is enough."""
+        """Nothing is open, as at the last check: one full pass in three minutes is enough."""
         was_at_rest = self._is_at_rest
         if self.pace is None or not self.pace.is_resting:
             self._is_at_rest = False
@@ -97,7 +97,7 @@ class Upkeep(Loop):
         yield "expiry", self._repeat(upkeep.expire)
         yield "freeing", self._repeat(upkeep.free)
         yield "freeing refused payloads", self._repeat(upkeep.free_refused)
-        # Says what could be parked.
+        # Before parking, because it finds what could be parked.
         yield "depths", self._call(upkeep.count_depths(_PERIOD / 2))
         if self._is_due("samples", _SAMPLE_SECONDS):
             yield "samples", self._call(upkeep.take_sample())
@@ -109,7 +109,7 @@ class Upkeep(Loop):
         refused = upkeep.fail_refused(_BATCH, after_seconds=self._refused_payload_seconds)
         yield "refused payloads", self._call(refused)
         yield "sweeping", self._repeat(upkeep.sweep)
-        # Where nobody ticks.
+        # In case no worker ticks.
         yield "ends of schedules", self._call(upkeep.settle_ends(_BATCH))
         if self._is_due("responses", _RESPONSES_SECONDS):
             yield "responses", self._repeat(upkeep.sweep_responses)
@@ -122,11 +122,11 @@ class Upkeep(Loop):
             yield "old errors", self._call(upkeep.tidy_errors())
 
     def _tell(self, duty: str, error: psycopg.Error) -> None:
-        """Once, while it is the same."""
-        said = error.diag.message_primary or str(error)
-        if self._told.get(duty) != said:
-            self._told[duty] = said
-            self._log.warning("an upkeep task failed and will be retried", duty=duty, error=said)
+        """Log an error once, until it changes."""
+        message = error.diag.message_primary or str(error)
+        if self._told.get(duty) != message:
+            self._told[duty] = message
+            self._log.warning("an upkeep task failed and will be retried", duty=duty, error=message)
 
     def _is_due(self, duty: str, seconds: float) -> bool:
         last = self._done.get(duty)
@@ -136,8 +136,8 @@ class Upkeep(Loop):
         return True
 
     async def _park(self) -> None:
-        """Finding runs of unknown jobs, if any wait, reads the backlog. Where all of it has been
-        read, the next time is not before fifty times as long has passed."""
+        """Park runs of unknown jobs. If any wait, finding them reads the whole backlog, so the next
+        search starts only after fifty times the duration of this one."""
         started = time.monotonic()
         if started < self._next_park:
             return

@@ -1,3 +1,3 @@
-"""The right to be a worker: the heartbeat, and whether each loop gets its work done."""
+"""The lease of a worker: its heartbeat, and the health of the worker's loops."""
 
 from __future__ import annotations

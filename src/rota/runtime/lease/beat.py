@@ -1,4 +1,4 @@
-"""One renewal of one worker's lease, by whichever thread has the connection for it."""
+"""The heartbeat: renews the lease of one worker, in the thread that has a connection for it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from rota.telemetry.logger import EventLogger
 
 
 class HeldRow(Exception):
-    """Somebody's open transaction holds the worker's row. The database is there, and answers."""
+    """Another open transaction holds the worker's row. The database itself responds."""
 
 
 class Beat:
-    """`fetch` asks over a connection that waits at most `answer_seconds` for each statement."""
+    """Renews leases. `fetch` uses a connection that waits at most `answer_seconds` for each
+    statement."""
 
     def __init__(self, fetch: FetchSync, log: EventLogger, *, answer_seconds: float) -> None:
         self._fetch = fetch
         self._log = log
-        # Half of it, so that the other half is left for the question who it is.
+        # Half of the time, so that the other half remains for finding out which transaction holds
+        # the row.
         self._wait_ms = round(answer_seconds * 500)
         self._told: dict[int, object] = {}
 
     def renew(self, worker: int, report: HealthReport, *, pid: int, is_stuck: bool) -> bool:
-        """False: the lease is lost. What its process costs is measured and told, too."""
+        """Renew the lease and store what the process uses. Return False if the lease is lost."""
         usage = measure(pid)
         query = leases.beat(
             worker,
@@ -51,7 +53,8 @@ class Beat:
         return is_renewed
 
     def tell_holder(self, worker: int, what: str) -> None:
-        """Once for each who holds it. A lock on the whole table has no holder of the row."""
+        """Log which transaction holds the worker's row, once per transaction. A lock on the whole
+        table has no holder of the row."""
         pid, since, query = self._fetch(leases.holder(worker)) or (None, None, None)
         if self._told.get(worker) != (pid, since):
             self._told[worker] = (pid, since)

@@ -1,5 +1,5 @@
-"""Statements of a thread over the pool of an event loop, where the server has no connection left
-for the thread to have one of its own."""
+"""Statements of a thread over the pool of an event loop, for when the server has no connection left
+for the thread."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Borrowed:
         self._loop = loop
 
     def fetch(self, query: Query[T], seconds: float) -> T:
-        """From the thread; the loop may stand still, so it does not wait for ever."""
-        asking = asyncio.run_coroutine_threadsafe(self._database.fetch(query), self._loop)
+        """Called from the thread. The wait is limited, because the event loop may be blocked."""
+        future = asyncio.run_coroutine_threadsafe(self._database.fetch(query), self._loop)
         try:
-            return asking.result(seconds)
+            return future.result(seconds)
         except (LateAnswer, CancelledError) as error:
-            asking.cancel()
+            future.cancel()
             raise psycopg.OperationalError("no connection was free for the lease") from error

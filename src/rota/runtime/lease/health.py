@@ -1,8 +1,8 @@
-"""Whether each loop of a worker gets its work done: a worker whose loops only fail, or are blocked,
-does not keep its lease.
+"""The health of a worker's loops: a worker whose loops only fail, or are blocked, does not keep its
+lease.
 
-It is judged when the lease is renewed, which proves that the database is available: an outage is no
-fault of the worker.
+Health is checked when the lease is renewed, which proves that the database is available: an outage
+is no fault of the worker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Trouble(NamedTuple):
 
 
 class HealthReport(NamedTuple):
-    """What others are shown. Times are of the monotonic clock."""
+    """The part of a worker's health that is stored. Times are of the monotonic clock."""
 
     claimed_at: float | None = None
     finished_at: float | None = None
@@ -41,7 +41,8 @@ class HealthReport(NamedTuple):
 
 
 class Health:
-    """Loops say when they begin a turn and how it went; one that rests between turns is well."""
+    """Loops report the begin and the result of each turn; a loop that rests between turns is
+    healthy."""
 
     def __init__(
         self, outage: Outage, *, patience: float, clock: Callable[[], float] = time.monotonic
@@ -55,14 +56,14 @@ class Health:
         self._finished_at: float | None = None
         self.report = HealthReport()
 
-    # What loops say.
+    # Reports of loops.
 
     def of(self, loop: str, extra: float = 0.0) -> Turns:
-        """For one loop, which may take `extra` seconds more than others."""
+        """Return the turns of one loop, which may take `extra` seconds longer than others."""
         return self._turns.setdefault(loop, Turns(loop, self, extra))
 
     def claimed(self) -> None:
-        """The database was asked for work, and has answered."""
+        """A claim was answered by the database."""
         self._claimed_at = self._clock()
 
     def finished(self) -> None:
@@ -73,17 +74,17 @@ class Health:
     def loops(self) -> set[str]:
         return set(self._turns)
 
-    # What the worker asks.
+    # Queries of the worker.
 
     def excuse(self) -> None:
-        """Nothing until now counts: the database may have been away."""
+        """Ignore everything until now: the database may have been unavailable."""
         self._judged_since = self._clock()
 
     def look(self) -> list[Trouble]:
-        """Every trouble that is too long, the longest first."""
+        """Return every trouble that has lasted too long, the longest first."""
         now = self._clock()
-        found = [one for turns in self._turns.values() if (one := turns.trouble(now))]
-        found.sort(key=lambda one: -one.seconds)
+        found = [trouble for turns in self._turns.values() if (trouble := turns.trouble(now))]
+        found.sort(key=lambda trouble: -trouble.seconds)
         errors = max((turns.errors for turns in self._turns.values()), default=0)
         text = "; ".join(map(str, found))[:_TEXT_LENGTH] or None
         self.report = HealthReport(self._claimed_at, self._finished_at, errors, text)
@@ -93,8 +94,8 @@ class Health:
         return now - max(since, self._judged_since) > self.patience + extra
 
     def is_excused(self, error: BaseException, loop: str) -> bool:
-        """Whether it is part of an outage, of which nobody else has to speak. A server that takes
-        nothing is no fault of a worker's that can renew its lease nevertheless."""
+        """Return whether the error is part of an outage, which is logged elsewhere. A server that
+        refuses writes is no fault of a worker that can still renew its lease."""
         error = said_by_driver(error)
         if is_unwritable(error):
             self.excuse()
@@ -109,7 +110,7 @@ class Health:
 
 
 class Turns:
-    """Of one loop."""
+    """The turns of one loop."""
 
     def __init__(self, loop: str, health: Health, extra: float) -> None:
         self._loop = loop
@@ -129,10 +130,10 @@ class Turns:
         self._health.recovered(self._loop)
 
     def failed(self, error: BaseException) -> bool:
-        """Whether it is worth a line of its own."""
+        """Return whether to log the error."""
         now = self._health.clock()
-        # Somebody's transaction holds what it needs: no fault of the worker's, and no new identity
-        # would help.
+        # Another transaction holds a row that the loop needs: this is no fault of the worker, and
+        # registering again would not help.
         if not isinstance(said_by_driver(error), LockNotAvailable):
             self._bad_since = self._bad_since or self._began or now
         self._began = None
@@ -141,7 +142,7 @@ class Turns:
         return not self._health.is_excused(error, self._loop)
 
     def forget(self) -> None:
-        """It was stopped, or somebody else does its work."""
+        """The loop was stopped, or another process does its work."""
         self._began = self._bad_since = None
         self.errors = 0
         self._health.recovered(self._loop)

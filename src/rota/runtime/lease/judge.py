@@ -1,5 +1,5 @@
-"""What follows from a worker's health: a worker that does not get its work done does not keep its
-lease (docs/decisions/0023-failing-workers.md)."""
+"""Acts on a worker's health: a worker whose loops do not work does not keep its lease
+(docs/decisions/0023-failing-workers.md)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Protocol
 from rota.runtime.lease.health import Health, Trouble
 from rota.telemetry.logger import get_logger
 
-# A worker's own work, without which it is of no use; and what it does for the whole fleet, for
-# which nobody's run is cut off.
+# Loops without which a worker is useless; and loops that work for the whole fleet, for which no run
+# is interrupted.
 _OWN_WORK = ("feeder", "end writer")
 _FLEET_WORK = ("scheduler", "promoter", "rescuer")
-# In patiences: trouble that begins again within it was not helped by a new identity.
+# In units of `patience`: registering again did not help if the trouble returns within this time.
 _SOON = 2
 
 
 class Judged(Protocol):
-    """A worker, as far as it is judged."""
+    """The part of a worker that the judge uses."""
 
     @property
     def is_idle(self) -> bool: ...
@@ -27,10 +27,10 @@ class Judged(Protocol):
     def restart(self, loop: str) -> None: ...
 
     def give_up(self) -> None:
-        """Its identity: others take what it holds, and it comes back as a new one."""
+        """Give up the lease, so that other workers take the runs, and register again."""
 
     def end_failing(self) -> None:
-        """A new identity did not help."""
+        """Stop, because registering again did not help."""
 
 
 class HealthJudge:
@@ -44,7 +44,7 @@ class HealthJudge:
         self._log = get_logger("worker")
 
     def look(self) -> None:
-        """Every so often, while there is an identity."""
+        """Called regularly while the worker is registered."""
         for trouble in self._health.look():
             if trouble.loop not in _OWN_WORK and trouble.is_standing:
                 self._begin_anew(trouble)
@@ -69,8 +69,9 @@ class HealthJudge:
         self._health.excuse()
 
     def _is_no_help(self, trouble: Trouble) -> bool:
-        """It came back soon after the last time. A turn that went well in between says little: one
-        that cannot write ends claims well until there is an end, and then others cannot rescue."""
+        """Return whether the trouble began soon after the last registration. A good turn in between
+        proves little: a worker that cannot write ends claims well until the first end, and then
+        other workers cannot rescue its runs."""
         began = self._clock() - trouble.seconds
         at = self._gave_up_at
         return at is not None and began < at + _SOON * self._health.patience

@@ -21,7 +21,7 @@ from rota.telemetry.logger import get_logger
 
 T = TypeVar("T")
 _TIMEOUT_GRACE = 5.0
-# The part of a lease that may have passed when it is tried again; more, and nothing is claimed.
+# The share of the lease that may have passed by the next try; above it the worker claims nothing.
 _WEAK_FROM = 0.8
 EXIT_STUCK = 70
 
@@ -31,21 +31,23 @@ class Borrow(Protocol):
 
 
 class Watched(Protocol):
-    """What the watchdog may do to a worker whose loop stands still. Called from the thread."""
+    """The actions of the watchdog on a worker whose event loop is blocked. Called from the
+    thread."""
 
     def take_unstarted(self) -> list[tuple[int, int]]:
-        """Run and attempt of all that was claimed and will not start now."""
+        """Return run and attempt of all claimed runs that have not started; they will not start
+        here."""
 
     def overdue(self, grace: float) -> list[tuple[int, int, float]]:
-        """Run, attempt and timeout of what should have ended long ago."""
+        """Return run, attempt and timeout of attempts that should have ended long ago."""
 
 
 class Lease:
-    """Renews every third of the lease, from `start` until `stop`.
+    """Renews the lease every third of its duration, from `start` until `stop`.
 
-    `on_lost` and `on_weak` (could not renew for two thirds of it: stop claiming) are called from
-    the thread, and so is `borrow`: it runs a statement over somebody else's connection, where the
-    server has none left.
+    `on_lost`, `on_weak` (two thirds of the lease have passed without a renewal: stop claiming) and
+    `borrow` are called from the thread. `borrow` executes a statement over a connection of the
+    pool, for when the server has none left for the thread.
     """
 
     def __init__(
@@ -80,17 +82,17 @@ class Lease:
         self._is_stuck = False
         self._is_due = False
         self._conn: Conn | None = None
-        # In time for the next try.
+        # Early enough for the next try.
         self._answer_seconds = max(1.0, seconds / 3)
         self._beat = Beat(self._fetch, self._log, answer_seconds=self._answer_seconds)
 
     def stamp(self) -> None:
-        """The loop says that it turns."""
+        """Note that the event loop is running."""
         self._stamp = time.monotonic()
 
     def start(self, *, is_due: bool = False) -> None:
-        """`is_due`: it was renewed by somebody else until now, so the first beat is at once.
-        Harmless when it has started."""
+        """Start the thread; harmless if it runs already. With `is_due` the first heartbeat is sent
+        at once, because the supervisor renewed the lease until now."""
         if self._thread.ident is None:
             self._is_due = is_due
             self._thread.start()
@@ -99,7 +101,7 @@ class Lease:
         self._stopping.set()
 
     def join(self) -> None:
-        # Never started where a supervisor renews.
+        # The thread was never started if a supervisor renews the lease.
         if self._thread.ident is not None:
             self._thread.join(timeout=5)
 
@@ -113,7 +115,7 @@ class Lease:
             self._close()
 
     def _turn(self) -> bool:
-        """One beat; False when there is nothing more to do."""
+        """Send one heartbeat. Return False if there will be no other."""
         self._watch()
         try:
             if not self._beat.renew(
@@ -125,12 +127,12 @@ class Lease:
             self._renewed = time.monotonic()
             self._outage.written("lease")
         except HeldRow:
-            pass  # said; the connection is good
+            pass  # already logged; the connection works
         except (psycopg.Error, OSError) as error:
             if not self._outage.note(error, "lease"):
                 self._log.warning("the lease could not be renewed", error=error)
             self._close()
-        # Before the next try could be too late: one that waits for a held row takes its time.
+        # Before the next try could be too late: a try that waits for a held row takes time.
         next_try = time.monotonic() + self._seconds / 3
         is_weak = next_try - self._renewed > self._seconds * _WEAK_FROM
         if is_weak != self._is_weak:
@@ -142,7 +144,7 @@ class Lease:
         if self._conn is None or self._conn.closed:
             name = f"rota lease {self._worker}"
             try:
-                # Past a pooler, which may have lent all that it has to long transactions.
+                # Past a pooler, which may have lent all its connections to long transactions.
                 self._conn = self._database.connect_sync(name, self._answer_seconds, session=True)
             except psycopg.OperationalError as error:
                 if is_shortage(error) and not self._is_stuck:
@@ -176,12 +178,13 @@ class Lease:
             self._fetch(claimed.hand_back(self._worker, runs))
 
     def _end_overdue(self) -> None:
-        """A body holds the loop past its timeout: nobody else can end its attempt."""
+        """A handler blocks the event loop past its timeout: no other thread can end its attempt."""
         overdue = self._watched.overdue(_TIMEOUT_GRACE)
         if not overdue:
             return
         if not self._may_exit:
-            # Part of somebody's program: stop renewing, and let others rescue what is here.
+            # The worker is part of another program: stop renewing, so that other workers rescue the
+            # runs.
             self._stopping.set()
             return
         for run, attempt, timeout in overdue:

@@ -1,3 +1,3 @@
-"""Lines of handlers on their way into the database."""
+"""Log lines of handlers on their way to the database."""
 
 from __future__ import annotations

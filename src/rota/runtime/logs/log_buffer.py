@@ -1,4 +1,4 @@
-"""Log lines on their way to the database: never in the handler's way, bounded, in batches."""
+"""Buffers log lines: written in batches, bounded, without delaying the handler."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rota.store.sessions.pool import Database
 
 _BATCH = 5000
 _EARLY = 100
-# So many do not even wait for the worker's tick.
+# This many lines do not wait for the worker's ticker.
 _MANY = 3000
 _LAST_SECONDS = 5.0
-# What a line takes in memory, if message and fields are short. What a long one takes beyond that is
-# counted apart, so that nothing has to be counted for most of them.
+# The memory of a line with short message and fields. The excess of long lines is counted
+# separately, so that most lines need no counting.
 _LINE_BYTES = 750
 _SHORT = 200
 
@@ -39,12 +39,13 @@ class Writer(Protocol):
 
     @property
     def log_seqs(self) -> Iterator[int]:
-        """Taking the next number is one step, so that threads of one attempt need no lock."""
+        """Taking the next number is atomic, so that the threads of one attempt need no lock."""
 
 
 class LogBuffer(Loop):
     """Handlers add lines from any thread; they are stored every few seconds, every hundred lines,
-    or when an attempt ends. Full: lines are dropped, and each attempt gets a line that says so."""
+    or when an attempt ends. If the buffer is full, lines are dropped, and each attempt gets a line
+    that says so."""
 
     name = "logs"
 
@@ -73,7 +74,7 @@ class LogBuffer(Loop):
     def add(
         self, writer: Writer, level: str, message: object, fields: Mapping[str, Any], now: int
     ) -> None:
-        """On the path of every line: no lock, unless there is something to count. `now` is
+        """Called for every line: takes no lock unless the line is long or dropped. `now` is
         monotonic, in nanoseconds."""
         text, shown = message, None
         is_long = False
@@ -114,18 +115,18 @@ class LogBuffer(Loop):
             self._drops.count(BufferedLine._make(row))
 
     def _call(self) -> None:
-        """From any thread."""
+        """Wake the loop from any thread."""
         if self._event_loop is not None:
-            with suppress(RuntimeError):  # it has ended; so has the worker
+            with suppress(RuntimeError):  # the event loop has ended, and so has the worker
                 self._event_loop.call_soon_threadsafe(self.wake)
 
     def attempt_ended(self) -> None:
-        """Somebody may look at its lines now: do not let them wait."""
+        """Flush soon: a person may read the lines of the attempt now."""
         self._is_pressed = True
 
     @property
     def is_early(self) -> bool:
-        """The flush should not wait."""
+        """Whether to flush before the usual time."""
         return self._is_pressed or len(self._rows) >= _EARLY
 
     def start(self) -> None:
@@ -133,8 +134,8 @@ class LogBuffer(Loop):
         super().start()
 
     async def run_once(self) -> float:
-        """Stores what is there now. What comes meanwhile waits for the next time: otherwise a busy
-        worker would send one small batch after the other, and each of them has its price."""
+        """Store the lines present now. Later lines wait for the next turn: otherwise a busy worker
+        would send one small batch after another, and each has its cost."""
         self._is_pressed = False
         async with self._writing:
             left = len(self._rows)
@@ -147,8 +148,8 @@ class LogBuffer(Loop):
         return 0.0 if len(self._rows) >= _MANY else self._flush_seconds
 
     async def stop(self) -> None:
-        """Lets a write that is under way come to its end; what is left is then written, for as
-        long as a database that is away may reasonably take."""
+        """Wait for a write under way, then write the remaining lines, with a time limit in case the
+        database is unavailable."""
         deadline = time.monotonic() + _LAST_SECONDS
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_SECONDS), self._writing:
@@ -184,6 +185,6 @@ class LogBuffer(Loop):
 
 
 def _surplus(row: Row) -> int:
-    """What a line takes beyond the usual."""
+    """The size of a line beyond the usual."""
     text, fields = len(row[8]), len(row[9] or b"")
     return text + fields if text > _SHORT or fields > _SHORT else 0

@@ -1,4 +1,5 @@
-"""Lines that found the buffer full: counted by attempt, told in the attempt's own log."""
+"""Lines dropped because the buffer was full: counted by attempt, and reported in the attempt's
+log."""
 
 from __future__ import annotations
 
@@ -6,12 +7,12 @@ import json
 
 from rota.runtime.logs.log_lines import BufferedLine
 
-# So many attempts are told; of more only the console hears.
+# At most this many attempts get such a line; others are only logged to the console.
 _MOST = 1000
 
 
 class DroppedLines:
-    """The line that tells takes the place of the first one that was dropped."""
+    """The reporting line takes the place of the first dropped line."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[int, int, int], BufferedLine] = {}
@@ -39,7 +40,7 @@ class DroppedLines:
         return lines, untold
 
     def put_back(self, lines: list[BufferedLine], untold: int) -> None:
-        """They could not be written."""
+        """Keep the lines that could not be written."""
         for line in lines:
             key = (line.run_id, line.attempt, line.worker)
             self._first[key] = line

@@ -1,8 +1,8 @@
-"""Gives log lines the index of their words once nothing more is written there.
+"""Builds the word index of log lines once their part of the table is complete.
 
-Outside of transactions, because building must not lock out the lines that come in; one at a time,
-because the table's lock sees to it. It may wait for long transactions of others, so no other duty
-waits behind it.
+Built outside of transactions, because building must not lock out new lines; one index at a time,
+which the table's lock ensures. Building may wait for long transactions, so no other duty waits
+behind it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rota.store.sessions.pool import Database
 from rota.store.upkeep import LogIndex, next_log_index
 
 _PERIOD = 60.0
-# An open partition is cut when so much of it has no index: about a third of a million lines.
+# An open partition is cut when this much of it has no index: about a third of a million lines.
 _LEAST_BYTES = 64 * 1024 * 1024
 _OTHERS = (
     psycopg.errors.DuplicateTable,
@@ -37,7 +37,7 @@ class LogIndexes(Loop):
         self._leftover: str | None = None
 
     async def run_once(self) -> float:
-        """One index at most; again at once if there was one to build."""
+        """Build at most one index; run again at once if there was one to build."""
         query = next_log_index(self._least_bytes)
         found = await self._database.fetch(query, is_hurried=False)
         if found is None:
@@ -57,12 +57,12 @@ class LogIndexes(Loop):
             await conn.execute(index.statement.encode())
             await conn.execute(index.analysis.encode())
         except _OTHERS:
-            return False  # another worker was faster, or both gave way to each other
+            return False  # another worker was faster, or both were rolled back by a deadlock
         return True
 
     async def _drop(self, conn: AsyncLink, statement: str) -> bool:
-        """What a crash has left half built. Somebody may just be building it: then the table is
-        locked, and it is left alone; and only one that was found twice is a leftover."""
+        """Drop an index that a crash has left incomplete. If another worker is building it, the
+        table is locked, and the index is left alone; only an index found twice is a leftover."""
         if self._leftover != statement:
             self._leftover = statement
             return False

@@ -1,4 +1,4 @@
-"""A log line as the database can hold it, and as COPY reads it."""
+"""A log line in the form that the database can store and that COPY reads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pydantic_core import to_json
 
 _encode = msgspec.json.Encoder().encode
 
-# What a line holds. A tuple of its own class would take four times as long to make, and the
-# garbage collector would look at each of them again and again.
+# The values of a line. A named tuple would take four times as long to create, and the garbage
+# collector would visit each of them repeatedly.
 Row = tuple[int, int, int, int, int, str, str, str, str, bytes | None]
 
 
 class BufferedLine(NamedTuple):
-    """A row with names, where there is time for them. `written` is monotonic time in nanoseconds:
-    the instant is the database's to say."""
+    """A row with names, for less frequent uses. `written` is monotonic time in nanoseconds; the
+    database's clock gives the time of day."""
 
     written: int
     run_id: int
@@ -34,7 +34,7 @@ class BufferedLine(NamedTuple):
 
 
 def clean(text: str) -> str:
-    """Text that Postgres can hold: NUL and what is no character become visible."""
+    """Make text storable in Postgres: NUL and invalid characters are replaced by visible ones."""
     if "\x00" in text:
         text = text.replace("\x00", "␀")
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
@@ -48,12 +48,12 @@ def cut(text: str, limit: int) -> str:
 
 
 def to_message(message: object, limit: int) -> str:
-    """Never raises: whatever somebody wanted to say must not fail its attempt."""
+    """Never raises: a log message must not fail its attempt."""
     try:
         text = message if type(message) is str else str(message)
     except Exception as error:
         text = f"<message that cannot be shown: {type(error).__name__}>"
-    # A megabyte is cut before it is looked at.
+    # Cut a megabyte before it is examined.
     if len(text) > limit:
         kept = clean(text[:limit]).encode()[:limit].decode("utf-8", "ignore")
         return f"{kept}… [cut, {len(text)} characters]"
@@ -61,8 +61,9 @@ def to_message(message: object, limit: int) -> str:
 
 
 def to_fields(fields: Mapping[str, Any], limit: int) -> bytes:
-    """The fields as JSON, now: what they hold may change. What JSON cannot hold goes as its text,
-    what is too long is cut: at first the long values, then all of it."""
+    """Encode the fields as JSON now, because their values may change. Values that JSON cannot
+    represent become text; if the result is too long, first the long values are cut, then all of
+    it."""
     raw = _json(fields)
     if len(raw) <= limit:
         return raw
@@ -76,7 +77,7 @@ def _json(fields: Mapping[str, Any]) -> bytes:
         raw = _encode(fields)
     except Exception:
         raw = _json_of_anything(fields)
-    # Escaped NULs are no text to Postgres; an escaped backslash before them is something else.
+    # Postgres text cannot contain escaped NULs; after an escaped backslash it is not a NUL.
     return raw if b"\\u0000" not in raw else _encode(_clean(msgspec.json.decode(raw)))
 
 
@@ -124,8 +125,8 @@ def _clean(value: Any) -> Any:
             return value
 
 
-# COPY in its binary format. Neither side has to write or read a time as text, or to look for what
-# must be escaped. Columns: level, job, tenant, at, run_id, worker, attempt, seq, message, fields.
+# COPY in its binary format, so that neither side formats or parses times or escapes text. Columns:
+# level, job, tenant, at, run_id, worker, attempt, seq, message, fields.
 COPY_BEGIN = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_END = b"\xff\xff"
 _COLUMNS = 10
@@ -139,7 +140,7 @@ _json_head = Struct("!ib").pack
 
 
 def to_copy(rows: Iterable[Row], now: datetime, monotonic: int) -> bytes:
-    """Rows for COPY. `now` is what the database's clock said at `monotonic`."""
+    """Encode rows for COPY. `now` is the time of the database's clock at `monotonic`."""
     start = (now - _EPOCH) // _MICROSECOND - monotonic // 1000
     kinds: dict[tuple[str, str, str], bytes] = {}
     parts: list[bytes] = []
@@ -159,6 +160,6 @@ def to_copy(rows: Iterable[Row], now: datetime, monotonic: int) -> bytes:
 
 
 def _kind(*texts: str) -> bytes:
-    """How a row begins that has these values: the same for many."""
+    """The begin of a row with these values: the same for many rows."""
     parts = [text.encode() for text in texts]
     return _count(_COLUMNS) + b"".join([_length(len(part)) + part for part in parts])

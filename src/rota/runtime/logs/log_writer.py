@@ -15,9 +15,9 @@ from rota.store.logs import writing
 from rota.store.sessions.pool import AsyncConn, Database
 from rota.telemetry.logger import EventLogger
 
-# Between so many lines the event loop has a turn: runs wait for it.
+# After this many lines the event loop gets a turn, because runs wait for it.
 _SLICE = 500
-# What is wrong with a value, or what the server cannot take apart.
+# SQLSTATE classes of values that the server rejects.
 _REFUSED = ("22", "54")
 _CLOCK_MOVED = timedelta(minutes=10)
 
@@ -25,17 +25,17 @@ Key = tuple[int, int, int]
 
 
 class Unanswered(Exception):
-    """A batch was sent, no answer came, and the server may still be working on it."""
+    """A batch was sent without a response, and the server may still be storing it."""
 
 
 class LogWriter:
     def __init__(self, database: Database, log: EventLogger) -> None:
         self._database = database
         self._log = log
-        # What may have been stored although nobody said so.
+        # Lines that may have been stored, although the server did not confirm it.
         self._doubtful: set[Key] = set()
-        # Begins the statement, so that the server's process that works on it is known by it. Not by
-        # its number: a pooler tells one of its own.
+        # Begins the statement, and identifies the server process that executes it. A process id
+        # does not: a pooler reports its own.
         self._mark = f"/* rota log writer {secrets.token_hex(8)} */"
         self._copy_sql = writing.copy_text(database.statements, self._mark)
 
@@ -58,7 +58,8 @@ class LogWriter:
     async def _without_stored(
         self, conn: AsyncConn, batch: list[Row], read: tuple[datetime, int]
     ) -> list[Row]:
-        """After a connection that broke before the answer: what is already there stays out."""
+        """After a connection broke before the response: leave out the lines that are stored
+        already."""
         if await self._database.fetch_on(conn, writing.is_writing(self._mark)):
             raise Unanswered("the server may still be storing lines sent over a broken connection")
         keys = [key for key in map(_key, batch) if key in self._doubtful]
@@ -70,7 +71,7 @@ class LogWriter:
         return [row for row in batch if _key(row) not in stored]
 
     async def _copy(self, conn: AsyncConn, batch: list[Row], read: tuple[datetime, int]) -> None:
-        """All of it. One line that the server refuses must not keep the others out."""
+        """Store the batch. A line that the server rejects must not prevent the others."""
         try:
             await self._send(conn, batch, read)
         except psycopg.errors.CheckViolation:

@@ -1,3 +1,3 @@
-"""What a worker counts, and how that becomes roll-ups."""
+"""Counters of a worker, and how they become roll-ups."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a worker counts beside attempts: kept in memory, added to the database with the roll-ups.
+"""Counters of a worker other than attempts: kept in memory, added to the database with the
+roll-ups.
 
 Names and labels are few and fixed by the code; nothing here grows with the number of runs.
 """
@@ -20,8 +21,8 @@ Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class _Extras(msgspec.Struct):
-    """Of what only some runs carry: when a scheduled one was meant to start. The time as a text:
-    that of other runs may be none that Python knows."""
+    """The extras of a run: when a scheduled run was meant to start. The time is text, because a run
+    may have a time that Python cannot represent."""
 
     schedule: str | None = None
     run_at: str | None = None
@@ -32,7 +33,7 @@ _read = msgspec.json.Decoder(_Extras).decode
 
 @dataclass(slots=True)
 class PendingCounter:
-    """What was counted under one name and its labels since the last write."""
+    """The counts of one name and its labels since the last write."""
 
     amount: int = 0
     seconds: float = 0.0
@@ -54,7 +55,7 @@ class PendingCounter:
 
 
 class Counters:
-    """May be told from any thread; of claims only from the event loop."""
+    """May be used from any thread; `picked_up` only from the event loop."""
 
     def __init__(self) -> None:
         self._counters: dict[Key, PendingCounter] = {}
@@ -62,23 +63,23 @@ class Counters:
         self._lock = threading.Lock()
 
     def note(self, name: str, amount: int = 1, **labels: str) -> None:
-        """It happened, so many times."""
+        """Add `amount` to the counter."""
         if amount:
             with self._lock:
                 self._counter(name, labels).amount += amount
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
-        """It happened, and took so long."""
+        """Count one event that took `seconds`."""
         with self._lock:
             self._counter(name, labels).observe(seconds)
 
     def picked_up(self, claims: Sequence[Claim]) -> None:
-        """How long runs waited for a worker. One of each claim is measured, the first: the oldest
-        in most of them; of scheduled runs each, from the time that they were meant for."""
+        """Measure how long runs waited for a worker: for each claim its first run, which is mostly
+        the oldest; for every scheduled run the delay since its nominal time."""
         if not claims:
             return
         first = claims[0]
-        # By itself, as every claim comes by here: no lock, because only the event loop does.
+        # Kept apart, because every claim passes here: no lock is needed on the event loop.
         waited = self._pickups.get(first.queue)
         if waited is None:
             waited = self._pickups[first.queue] = PendingCounter()
@@ -89,16 +90,18 @@ class Counters:
 
     def take(self) -> dict[Key, PendingCounter]:
         pickups, self._pickups = self._pickups, {}
-        self.put_back({("pickups", (("queue", queue),)): it for queue, it in pickups.items()})
+        self.put_back(
+            {("pickups", (("queue", queue),)): counter for queue, counter in pickups.items()}
+        )
         with self._lock:
             taken, self._counters = self._counters, {}
         return taken
 
     def put_back(self, taken: dict[Key, PendingCounter]) -> None:
-        """To be written another time."""
+        """Keep the counters for the next write."""
         with self._lock:
-            for key, one in taken.items():
-                self._counters.setdefault(key, PendingCounter()).add(one)
+            for key, counter in taken.items():
+                self._counters.setdefault(key, PendingCounter()).add(counter)
 
     def _counter(self, name: str, labels: dict[str, str]) -> PendingCounter:
         return self._counters.setdefault((name, tuple(sorted(labels.items()))), PendingCounter())
@@ -110,8 +113,8 @@ class Counters:
 
 
 def changes(counters: dict[Key, PendingCounter]) -> list[CounterChange]:
-    """As the database takes them."""
+    """Convert the counters for the database."""
     return [
-        CounterChange(name, dict(labels), one.amount, one.seconds, one.buckets)
-        for (name, labels), one in counters.items()
+        CounterChange(name, dict(labels), counter.amount, counter.seconds, counter.buckets)
+        for (name, labels), counter in counters.items()
     ]

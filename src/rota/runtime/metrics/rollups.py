@@ -16,7 +16,7 @@ from rota.store.metrics import AttemptRollup, add_counters, add_rollups, add_ten
 from rota.store.sessions.pool import Database
 
 _PERIOD = 1.0
-# That a scheduler ticks is no reason to write every time.
+# Ticks alone are not worth a write each time.
 _TICKS: set[Key] = {("ticks", ())}
 _TICKS_SECONDS = 30.0
 
@@ -35,12 +35,12 @@ class Rollup:
         self.duration_ms += duration_ms
         if duration_ms > self.longest_ms:
             self.longest_ms = duration_ms
-        # Bucket n holds what lasted less than 2^n microseconds.
+        # Bucket n counts durations below 2^n microseconds.
         self.buckets[min(int(duration_ms * 1000).bit_length(), BUCKETS - 1)] += 1
 
 
 class Rollups(Loop):
-    """What this worker has seen end. A worker that is killed loses at most its last second."""
+    """Attempts that ended in this worker. A worker that is killed loses at most its last second."""
 
     name = "rollups"
 
@@ -55,7 +55,7 @@ class Rollups(Loop):
         self._written_at = 0.0
 
     def ended(self, claim: Claim, outcome: str, duration_ms: float) -> None:
-        """An attempt of this worker."""
+        """Count an attempt of this worker."""
         self.count(claim.job, claim.queue, outcome, duration_ms)
         self.tenants.count(claim, outcome, duration_ms)
 
@@ -108,8 +108,10 @@ class Rollups(Loop):
 
     async def _write(self, rollups: dict[tuple[str, str, str], Rollup]) -> None:
         written = [
-            AttemptRollup(*key, one.attempts, one.duration_ms, one.longest_ms, pack(one.buckets))
-            for key, one in rollups.items()
+            AttemptRollup(
+                *key, rollup.attempts, rollup.duration_ms, rollup.longest_ms, pack(rollup.buckets)
+            )
+            for key, rollup in rollups.items()
         ]
         query = add_rollups(self.worker, written)
         await self._database.fetch(query, is_hurried=False)

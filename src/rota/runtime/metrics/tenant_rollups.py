@@ -1,4 +1,4 @@
-"""How attempts of tenants have ended, kept in memory until the roll-ups are written."""
+"""Counts of ended attempts per tenant, kept in memory until the roll-ups are written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TenantRollup:
 
 
 class TenantRollups:
-    """A run that nobody in particular owns costs one look."""
+    """A run without a tenant costs only one check."""
 
     def __init__(self) -> None:
         self._rollups: dict[str, TenantRollup] = {}
@@ -33,30 +33,30 @@ class TenantRollups:
         tenant = claim.tenant
         if not tenant:
             return
-        one = self._rollups.get(tenant)
-        if one is None:
-            one = self._rollups[tenant] = TenantRollup()
+        rollup = self._rollups.get(tenant)
+        if rollup is None:
+            rollup = self._rollups[tenant] = TenantRollup()
         if outcome == "succeeded":
-            one.succeeded += 1
+            rollup.succeeded += 1
         elif outcome in FAILED_ATTEMPT_STATES:
-            one.failed += 1
+            rollup.failed += 1
         else:
-            one.other += 1
-        one.seconds += duration_ms / 1000
+            rollup.other += 1
+        rollup.seconds += duration_ms / 1000
 
     def take(self) -> dict[str, TenantRollup]:
         taken, self._rollups = self._rollups, {}
         return taken
 
     def put_back(self, taken: dict[str, TenantRollup]) -> None:
-        """To be written another time."""
-        for tenant, one in taken.items():
-            self._rollups.setdefault(tenant, TenantRollup()).add(one)
+        """Keep the roll-ups for the next write."""
+        for tenant, rollup in taken.items():
+            self._rollups.setdefault(tenant, TenantRollup()).add(rollup)
 
 
 def changes(rollups: dict[str, TenantRollup]) -> list[TenantChange]:
-    """As the database takes them."""
+    """Convert the roll-ups for the database."""
     return [
-        TenantChange(tenant, one.succeeded, one.failed, one.other, one.seconds)
-        for tenant, one in rollups.items()
+        TenantChange(tenant, rollup.succeeded, rollup.failed, rollup.other, rollup.seconds)
+        for tenant, rollup in rollups.items()
     ]

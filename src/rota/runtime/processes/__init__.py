@@ -1,3 +1,3 @@
-"""`rota worker` as processes: the supervisor and its children, signals and the end."""
+"""`rota worker` as processes: the supervisor and its children, signals and shutdown."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One worker process of a supervisor: started, ended, and started again with growing patience."""
+"""A worker process of a supervisor: started, ended, and restarted after growing pauses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KILL_SECONDS = 5.0
 
 
 class ChildProcess:
-    """A place for a worker process: who is in it, and when the next one may start."""
+    """A place for a worker process: the current process, and when the next one may start."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], concurrency: int) -> None:
         self._command = list(command)
@@ -31,16 +31,16 @@ class ChildProcess:
         self._started_at = 0.0
         self._pause = 0.0
         self.start_at = 0.0
-        # Of the place: whoever takes it is called there.
+        # Belongs to the place: every worker process in it is called on this channel.
         self.channel = new_channel()
         self.page: SharedPage | None = None
         self.is_retired = False
-        # What it held past its timeout, if that is why it was killed.
+        # Attempts past their timeout, if the process was killed because of them.
         self.overdue: tuple[Overdue, ...] = ()
 
     @property
     def is_running(self) -> bool:
-        """Whether it was not yet seen to have ended."""
+        """Whether the process has not been seen to end."""
         return self._process is not None and self._process.returncode is None
 
     @property
@@ -48,14 +48,15 @@ class ChildProcess:
         return self._process.pid if self._process else 0
 
     def start(self) -> tuple[SharedPage, socket.socket]:
-        """Its page, and our end of the pair of sockets that we have with it."""
+        """Start the process. Return its page, and the supervisor's end of the socket pair."""
         self._started_at = time.monotonic()
         # One more than there are slots: a suspect runs beside them.
         page, fd = SharedPage.create(self._concurrency + 1)
         ours, theirs = socket.socketpair()
         try:
-            # A group of its own: Ctrl-C in a terminal goes to the supervisor, which decides for
-            # its children, and what a handler started ends with a child that is killed.
+            # A process group of its own: Ctrl-C in a terminal goes to the supervisor, which decides
+            # for its children, and processes that a handler started end with a child that is
+            # killed.
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -76,11 +77,11 @@ class ChildProcess:
         return page, ours
 
     def poll(self) -> int | None:
-        """The exit code, once it has ended."""
+        """Return the exit code; None while the process runs."""
         return self._process.poll() if self._process else None
 
     def pause(self) -> None:
-        """It has ended: the sooner and the more often, the later the next one starts."""
+        """The process has ended: the sooner and the more often, the later the next one starts."""
         now = time.monotonic()
         is_quick = now - self._started_at < _LONG_LIFE
         self._pause = min(max(_FIRST_PAUSE, self._pause * 2), _LONGEST_PAUSE) if is_quick else 0.0
@@ -95,8 +96,8 @@ class ChildProcess:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """With all that its handlers started; returns when it is gone, as nearly always at
-        once: only a call into the kernel that cannot be interrupted delays it."""
+        """Kill the process with all processes that its handlers started, and wait for its end,
+        which is nearly immediate: only an uninterruptible system call delays it."""
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

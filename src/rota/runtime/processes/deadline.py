@@ -1,4 +1,4 @@
-"""The last resort of a process that has to end: it ends even if something hangs."""
+"""Ends a process that has to stop, even if something hangs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from contextlib import suppress
 
 from rota.telemetry.logger import get_logger
 
-# What a worker may take beyond shutdown_seconds: bodies that were cut off, the last writes.
+# How long a worker may take beyond shutdown_seconds, for interrupted handlers and the last writes.
 STOP_MARGIN = 20.0
 _LOOK_SECONDS = 0.5
 
 
 def end_within(seconds: float, exit_code: int) -> None:
-    """From now on. A thread, because the event loop may stand still."""
+    """End the process after this time. In a thread, because the event loop may be blocked."""
     _start(lambda: time.sleep(seconds), seconds, exit_code)
 
 
 def end_with_parent(parent: int, seconds: float, exit_code: int) -> None:
-    """So long after the parent has gone: a child that hangs would live on for ever."""
+    """End the process this long after its parent has ended; otherwise a child that hangs would
+    never end."""
 
     def wait() -> None:
         while os.getppid() == parent:
@@ -37,7 +38,7 @@ def _start(wait: Callable[[], None], seconds: float, exit_code: int) -> None:
         wait()
         get_logger("worker").critical("ending this process: it did not stop", seconds=seconds)
         if os.getpgrp() == os.getpid():
-            # A group of its own: what its handlers started ends with it.
+            # A process group of its own: processes that handlers started end too.
             with suppress(OSError):
                 os.killpg(0, signal.SIGKILL)
         os._exit(exit_code)

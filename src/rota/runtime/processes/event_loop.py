@@ -1,4 +1,4 @@
-"""The event loop of our own programs: uvloop where it exists."""
+"""The event loop of Rota's own programs: uvloop if it is installed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ T = TypeVar("T")
 
 
 def run(body: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run` on the fastest loop there is."""
+    """`asyncio.run` on the fastest available loop."""
     keep_what_is_there()
     with asyncio.Runner(loop_factory=_factory()) as runner:
         return runner.run(body)
 
 
 def keep_what_is_there() -> None:
-    """What a program has imported is no garbage. Every full collection would walk over it all the
-    same: tens of milliseconds in which nobody is answered and nothing starts."""
+    """Exclude imported objects from garbage collection. Every full collection would visit them:
+    tens of milliseconds in which no request is answered and no run starts."""
     gc.collect()
     gc.freeze()
 

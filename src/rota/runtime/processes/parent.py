@@ -1,7 +1,7 @@
-"""The supervisor, as a worker sees it that was started by one.
+"""The supervisor, as seen by a worker that it started.
 
-The supervisor renews the lease from its own process, so that no handler can keep it from that by
-holding this interpreter; see supervisor.py for its side.
+The supervisor renews the lease from its own process, so that no handler can prevent that by
+blocking this interpreter; see supervisor.py for its side.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rota.runtime.attempts.attempt import RunningAttempt
 from rota.runtime.lease.health import HealthReport
 from rota.runtime.processes.worker_page import SharedPage
 
-# `pid:descriptor:descriptor:channel`: of the supervisor, of the page, and of the socket over which
-# it passes on the calls of this channel.
+# `pid:descriptor:descriptor:channel`: of the supervisor, of the page, of the socket over which the
+# supervisor relays calls, and the channel of these calls.
 VARIABLE = "ROTA_SUPERVISOR"
 
 
 class ShownTimeouts:
-    """Puts attempts with a timeout on the page, from their first moment on: a body that holds the
-    interpreter leaves no later one. Observes attempts."""
+    """Writes attempts with a timeout on the page when they begin: a handler that blocks the
+    interpreter allows no later time. Observes attempts."""
 
     def __init__(self, page: SharedPage) -> None:
         self._page = page
@@ -44,7 +44,7 @@ class ShownTimeouts:
 
 
 class Parent:
-    """Says that the loop turns, and knows what the supervisor found out about the lease."""
+    """Reports that the event loop is running, and reads the state of the lease."""
 
     def __init__(
         self, page: SharedPage, pid: int, lease_seconds: float, end: socket.socket, channel: str
@@ -59,8 +59,8 @@ class Parent:
 
     @classmethod
     def inherited(cls, lease_seconds: float) -> Parent | None:
-        """The supervisor that started this process, if one did. Asked once: whatever this
-        process starts is not the supervisor's child."""
+        """Return the supervisor that started this process, if any. Works once, because processes
+        started by this one are not the supervisor's children."""
         words = os.environ.pop(VARIABLE, "")
         if not words:
             return None
@@ -80,7 +80,7 @@ class Parent:
         return os.getppid() != self._pid
 
     def registered(self, worker: int) -> None:
-        """From now on the supervisor renews the lease of this identity."""
+        """The supervisor renews the lease of this worker id from now on."""
         self._registered_at = time.monotonic_ns()
         self._page.stamp()
         self._page.is_drowsy = self._page.is_asleep = False
@@ -92,21 +92,21 @@ class Parent:
             self._reported = self._page.report = report
 
     def unregistered(self) -> None:
-        """It signs off to sleep: there is no lease to renew until it registers again."""
+        """The worker signs off to sleep: there is no lease to renew until it registers again."""
         self._page.worker = 0
         self._page.is_asleep = True
 
     @property
     def has_duty(self) -> bool:
-        """Whether this worker does the upkeep for all of the supervisor's."""
+        """Whether this worker performs the upkeep for all workers of the supervisor."""
         return self._page.has_duty
 
     def set_willing(self, is_willing: bool) -> None:
         self._page.is_willing = is_willing
 
     def may_sleep(self, is_drowsy: bool) -> bool:
-        """The workers of one supervisor sleep together: else those that are awake would have to
-        do the work of all."""
+        """Return whether to sleep now. The workers of one supervisor sleep together; otherwise
+        those awake would have to do the work of all."""
         self._page.is_drowsy = is_drowsy
         return is_drowsy and self._page.is_night
 
@@ -114,20 +114,20 @@ class Parent:
         self._page.leave()
 
     def retire(self) -> None:
-        """An operator wants this worker to stop: it shall not be replaced."""
+        """An operator stops this worker: do not replace it."""
         self._page.retire()
 
     def has_lost(self, worker: int) -> bool:
-        """Whether the supervisor was told that this identity is not live."""
+        """Return whether the supervisor found that this worker id is not live."""
         return self._page.lost_worker == worker
 
     @property
     def is_weak(self) -> bool:
-        """Whether the lease was not renewed for two thirds of it, be it that the database is
-        away or that the supervisor itself stands still."""
+        """Whether two thirds of the lease have passed without a renewal, because the database is
+        unavailable or the supervisor is blocked."""
         renewed_at = max(self._page.renewed_at, self._registered_at)
         return time.monotonic_ns() - renewed_at > self._lease_seconds * 2 / 3 * 1e9
 
     def show(self) -> ShownTimeouts:
-        """Who shows the supervisor the timeouts of running attempts."""
+        """Return the observer that shows the supervisor the timeouts of running attempts."""
         return ShownTimeouts(self._page)

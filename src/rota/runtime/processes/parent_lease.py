@@ -1,8 +1,8 @@
-"""A supervisor's side of the leases of its workers: renews them while their processes live, and
-tells the database at once when one has ended.
+"""The supervisor's side of its workers' leases: renews them while their processes live, and marks a
+worker as lost as soon as its process has ended.
 
-A thread with one connection, so that a database that does not answer keeps the supervisor
-neither from signals nor from restarting what died.
+A thread with one connection, so that a database that does not respond prevents the supervisor
+neither from handling signals nor from restarting processes.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _RESCUED_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class EndedWorker:
-    """An identity whose process is no more, and what it had held past its timeout if it was
-    ended because of that."""
+    """A worker id whose process has ended, and its attempts past their timeout, if it was killed
+    because of them."""
 
     worker: int
     overdue: tuple[Overdue, ...]
 
 
 class ParentLease:
-    """Call `watch` for each new page and its process; `ended` when that was seen to end."""
+    """Call `watch` for each new page and its process; `ended` when the process has ended."""
 
     def __init__(self, database: Database, *, lease_seconds: float) -> None:
         self._database = database
@@ -55,7 +55,8 @@ class ParentLease:
         self._thread = threading.Thread(target=self._run, name="rota leases", daemon=True)
         self._conn: Conn | None = None
         self._quiet_until = 0.0
-        # Short: one row that somebody holds must not cost the others their leases.
+        # Short: one row that another transaction holds must not cost the other workers their
+        # leases.
         self._answer_seconds = max(1.0, lease_seconds / 10)
         self._beat = Beat(self._fetch, self._log, answer_seconds=self._answer_seconds)
 
@@ -63,7 +64,7 @@ class ParentLease:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """The last word about what has ended is still said, if it can be said in this time."""
+        """Record the workers that have ended, if that succeeds within this time."""
         self._stopping.set()
         self._thread.join(timeout)
 
@@ -87,18 +88,18 @@ class ParentLease:
             self._close()
 
     def run_once(self) -> bool:
-        """Renew what is due, say what has ended. False: the database could not be reached, and
-        is left alone for a moment."""
+        """Renew leases that are due, and record workers that have ended. Return False if the
+        database could not be reached; the next try follows after a pause."""
         if time.monotonic() < self._quiet_until and not self._stopping.is_set():
             return False
         try:
-            # First: whatever is wrong with the rest, the living keep their leases.
+            # First: live workers keep their leases, whatever fails afterwards.
             self._renew_due()
             while self._ended:
                 self._tell_ended(self._ended[0])
                 self._ended.popleft()
         except Exception as error:
-            # Whatever it is: a thread that ended would take all leases with it.
+            # Catch everything: without this thread all leases would expire.
             if not self._database.outage.note(error):
                 self._log.warning("the leases could not be renewed", error=error)
             self._close()
@@ -113,7 +114,7 @@ class ParentLease:
         with self._changing:
             pages = list(self._pages.items())
         if not any(page.worker for page, _ in pages):
-            self._close()  # none has come yet, or all sleep
+            self._close()  # no worker has registered yet, or all sleep
         for page, renewal in pages:
             worker, now = page.worker, time.monotonic()
             if renewal.worker != worker:
@@ -127,7 +128,7 @@ class ParentLease:
                     self._renew(page, worker, is_stuck, renewal.pid)
                     renewal.due_at = now + self._seconds / 3
                 except HeldRow:
-                    # The others' leases are due, too.
+                    # The leases of other workers are due too.
                     renewal.due_at = now + min(_RETRY_SECONDS, self._seconds / 6)
 
     def _is_stuck(self, page: SharedPage) -> bool:
@@ -141,18 +142,18 @@ class ParentLease:
             self._log.error("the lease is lost", worker=worker)
             page.lost_worker = worker
 
-    # What has ended.
+    # Workers that have ended.
 
     def _tell_ended(self, ended: EndedWorker) -> None:
-        """Safe to repeat: every statement names the worker, and touches only what it held."""
+        """Safe to repeat: every statement names the worker, and affects only its runs."""
         worker = ended.worker
-        for one in ended.overdue:
-            self._time_out(worker, one)
+        for attempt in ended.overdue:
+            self._time_out(worker, attempt)
         try:
             if not self._fetch(leases.declare_lost(worker)):
                 return
         except errors.LockNotAvailable:
-            # Its lease will run out, and whoever sees that then declares it lost.
+            # Its lease will expire, and any worker then declares it lost.
             self._beat.tell_holder(
                 worker, "a worker whose process has ended cannot be declared lost"
             )
@@ -168,15 +169,15 @@ class ParentLease:
         except (psycopg.OperationalError, psycopg.InterfaceError):
             raise
         except psycopg.Error:
-            # It will be lost instead: worse words for the same end, and nobody has to wait.
+            # The attempt will be recorded as lost instead of timed out.
             self._log.exception("a timeout could not be recorded", run=one.run)
 
     def _rescue(self) -> None:
-        """Not left to the workers: there may be no other."""
+        """The supervisor rescues, because there may be no other worker."""
         while True:
             rescued = self._fetch(rescue(_RESCUED_AT_ONCE, everywhere=False))
-            for one in rescued:
-                self._log.info("rescued", **one._asdict())
+            for run in rescued:
+                self._log.info("rescued", **run._asdict())
             if len(rescued) < _RESCUED_AT_ONCE:
                 return
 
@@ -195,7 +196,7 @@ class ParentLease:
 
 @dataclass(slots=True)
 class _Renewal:
-    """Whose lease is due when; an identity may change under one page."""
+    """When the lease of a page's worker is due; the worker id under a page may change."""
 
     pid: int
     worker: int = 0

@@ -20,14 +20,15 @@ from rota.runtime.listener import Listener
 from rota.store.sessions.pool import Database
 from rota.telemetry.logger import get_logger
 
-# Said beside calls. A worker that was told too much at once looks by itself.
+# Messages other than calls. A worker that has missed some polls.
 LISTENING, DEAF, MISSED, WAKE = "listening", "deaf", "missed", "wake"
-# A worker that does not read gets no more: it stands still.
+# A worker with more unread bytes gets no messages: it is blocked.
 _MOST_UNREAD = 64 * 1024
 
 
 class Relay:
-    """Made with one channel for each place of a worker; whoever takes a place joins its channel."""
+    """Has one channel for each place of a worker; a worker process joins the channel of its
+    place."""
 
     def __init__(self, database: Database, channels: Sequence[str], *, patience: float) -> None:
         self._log = get_logger("supervisor")
@@ -43,7 +44,7 @@ class Relay:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="rota relay", daemon=True)
         self._is_awake = False
-        # The channel of whoever does the upkeep.
+        # The channel of the worker that performs the upkeep.
         self.duty: str | None = None
 
     # Called by the supervisor's thread.
@@ -56,14 +57,14 @@ class Relay:
         self._thread.join(timeout)
 
     def join(self, channel: str, end: socket.socket) -> None:
-        """A worker has come, whose end of the pair is in its own hands."""
+        """A worker process was started, with the other end of the pair."""
         self._do(self._join, channel, end)
 
     def leave(self, channel: str) -> None:
         self._do(self._leave, channel)
 
     def set_awake(self, is_awake: bool) -> None:
-        """Nobody is called while all sleep, and no connection is kept for it."""
+        """While all workers sleep, none is called, and no connection is kept."""
         if is_awake != self._is_awake:
             self._is_awake = is_awake
             self._do(self._listener.start if is_awake else self._listener.leave)
@@ -72,7 +73,7 @@ class Relay:
         self._do(self._send, channel, WAKE)
 
     def _do(self, step: Callable[..., object], *arguments: object) -> None:
-        with suppress(RuntimeError):  # of a loop that is closed
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(step, *arguments)
 
     # In the thread.
@@ -102,15 +103,15 @@ class Relay:
             line.closing = self._loop.create_task(line.close())
 
     def _called(self, words: str, channel: str) -> None:
-        for one in list(self._lines) if channel == self._listener.common else [channel]:
-            self._send(one, words)
+        for target in list(self._lines) if channel == self._listener.common else [channel]:
+            self._send(target, words)
 
     def _changed(self, is_listening: bool) -> None:
         for channel in list(self._lines):
             self._send(channel, LISTENING if is_listening else DEAF)
 
     def _said(self, words: str) -> None:
-        """One of them has something for whoever does the upkeep."""
+        """Forward a worker's message to the worker that performs the upkeep."""
         if self.duty is not None:
             self._send(self.duty, words)
 
@@ -121,7 +122,7 @@ class Relay:
 
 
 class _Line:
-    """To one worker."""
+    """The connection to one worker."""
 
     def __init__(self, end: socket.socket, on_word: Callable[[str], None]) -> None:
         self._on_word = on_word

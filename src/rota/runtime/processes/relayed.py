@@ -1,4 +1,4 @@
-"""Calls of a worker whose supervisor listens for it (relay.py)."""
+"""Receives the calls of a worker whose supervisor listens for it (relay.py)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from rota.runtime.tasks import end_task
 
 
 class RelayedListener:
-    """What `Listener` is for a worker without a supervisor. It has no connection; words come for
-    as long as the process lives, and while it does not listen it passes on `wake` only."""
+    """Takes the place of `Listener` in a worker with a supervisor. It has no database connection;
+    messages arrive as long as the process lives, and while it is stopped it passes on `wake`
+    only."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class RelayedListener:
         self._set()
 
     def restart(self) -> None:
-        """It never stands still by itself: it does nothing but read."""
+        """Nothing to do: it only reads, and cannot get stuck."""
 
     async def stop(self) -> None:
         self._is_active = False
@@ -56,7 +57,7 @@ class RelayedListener:
             self._writer.close()
 
     def say(self, words: str) -> None:
-        """To whichever of the parent's workers does the upkeep."""
+        """Send a message to the supervisor's worker that performs the upkeep."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(to_line(words))
 

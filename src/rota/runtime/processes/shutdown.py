@@ -1,4 +1,4 @@
-"""From a signal to the end of a program, in order."""
+"""Runs a program until a signal, and shuts it down in order."""
 
 from __future__ import annotations
 
@@ -13,37 +13,38 @@ from rota.runtime.processes.deadline import STOP_MARGIN, end_within
 from rota.runtime.worker import Worker
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# Look for work now; not everywhere is there such a signal.
-CALLS = tuple(one for one in signal.Signals if one.name == "SIGUSR1")
+# Wakes a worker; not every platform has such a signal.
+CALLS = tuple(number for number in signal.Signals if number.name == "SIGUSR1")
 EXIT_LATE = 1
 
 
 async def run_until_signal(worker: Worker) -> int:
-    """Start the worker; stop it in order at the first SIGTERM or SIGINT. At the second one what
-    still runs is cut off. Whatever hangs then, the process ends within its bounds. Answers the
+    """Start the worker; stop it in order at the first SIGTERM or SIGINT. At the second one
+    interrupt running attempts. The process ends within its time limits, whatever hangs. Return the
     exit code. SIGUSR1 wakes a worker that sleeps."""
-    asked = asyncio.Event()
-    is_asked = is_started = False
+    stop_requested = asyncio.Event()
+    is_stopping = is_started = False
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        """Not the event loop's own handler: the loop may stand still."""
-        nonlocal is_asked
+        """Not a handler of the event loop, which may be blocked."""
+        nonlocal is_stopping
         if not is_started and worker.is_held_up:
             _die(signal.Signals(number))
-        elif not is_asked:
-            is_asked = True
+        elif not is_stopping:
+            is_stopping = True
             end_within(worker.shutdown_seconds + STOP_MARGIN, EXIT_LATE)
-            loop.call_soon_threadsafe(asked.set)
+            loop.call_soon_threadsafe(stop_requested.set)
         elif is_started:
             end_within(STOP_MARGIN, EXIT_LATE)
             loop.call_soon_threadsafe(worker.hurry)
         else:
-            # Nothing has been claimed, and the start hangs, as on a database that is away.
+            # Nothing has been claimed, and the start hangs, for example because the database is
+            # unavailable.
             _die(signal.Signals(number))
 
     def on_call(_number: int, _frame: FrameType | None) -> None:
-        """Somebody enqueued, and knows that the worker sleeps."""
+        """Wake the worker for a run that was just enqueued."""
         if is_started:
             worker.wake()
 
@@ -52,7 +53,7 @@ async def run_until_signal(worker: Worker) -> int:
     try:
         await worker.start()
         is_started = True
-        await _either(asked.wait(), worker.wait_stopped())
+        await _either(stop_requested.wait(), worker.wait_stopped())
         await worker.stop()
     finally:
         for number, handler in before.items():

@@ -25,12 +25,12 @@ from rota.telemetry.logger import get_logger
 
 _STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _LOOK_SECONDS = 0.1
-# A parent that was itself stopped for so long does not know who was silent meanwhile.
+# A parent that was itself stopped for this long cannot tell which children were blocked meanwhile.
 _STALL_SECONDS = 2.0
-# One that stands still for so long leaves the upkeep to another.
+# A worker that is blocked for this long loses the upkeep to another.
 _DUTY_SECONDS = 5.0
 _TIMEOUT_GRACE = 5.0
-# What a worker may take beyond shutdown_seconds: bodies that were cut off, the last writes.
+# How long a worker may take beyond shutdown_seconds, for interrupted handlers and the last writes.
 _SHUTDOWN_MARGIN = 20.0
 _LAST_WORDS = 5.0
 
@@ -67,7 +67,7 @@ def supervise(
 
 
 class Supervisor:
-    """Looks at its children ten times a second; `run` is the whole life."""
+    """Checks its children ten times a second; `run` lasts from start to shutdown."""
 
     def __init__(
         self,
@@ -96,8 +96,8 @@ class Supervisor:
         self._exit_code = 0
 
     def run(self) -> int:
-        before = {one: signal.signal(one, self._on_signal) for one in _STOPPING_SIGNALS}
-        before |= {one: signal.signal(one, self._on_call) for one in CALLS}
+        before = {number: signal.signal(number, self._on_signal) for number in _STOPPING_SIGNALS}
+        before |= {number: signal.signal(number, self._on_call) for number in CALLS}
         self._leases.start()
         self._relay.start()
         self._log.info("supervisor started", processes=len(self._children), pid=os.getpid())
@@ -106,14 +106,14 @@ class Supervisor:
                 self._look()
                 time.sleep(_LOOK_SECONDS)
         finally:
-            # In order too when something failed here that should not have.
+            # Also in order after an unexpected error here.
             self._signals = max(1, self._signals)
             self._shut_down()
             self._kill_all()
             self._relay.stop(_LAST_WORDS)
             self._leases.stop(_LAST_WORDS)
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         self._log.info("supervisor stopped", exit_code=self._exit_code)
         return self._exit_code
 
@@ -121,11 +121,11 @@ class Supervisor:
         self._signals += 1
 
     def _on_call(self, number: int, _frame: FrameType | None) -> None:
-        """For whoever of them sleeps."""
+        """Forward the signal to all children, some of which may sleep."""
         for child in self._children:
             child.send(number)
 
-    # While it runs.
+    # While running.
 
     def _look(self) -> None:
         self._check()
@@ -137,8 +137,8 @@ class Supervisor:
         self._keep_hours()
 
     def _give_duty(self) -> None:
-        """One of them does for all what has to be done once: whoever has it keeps it for as long
-        as it can."""
+        """Let one worker perform for all what is needed once; it keeps that duty as long as it
+        can."""
         last = self._on_duty
         if last is not None and self._is_fit(last):
             return
@@ -159,8 +159,8 @@ class Supervisor:
         return page.is_willing and silent < _DUTY_SECONDS
 
     def _keep_hours(self) -> None:
-        """They sleep together, and whoever wakes wakes the others."""
-        pages = {one: one.page for one in self._children if one.is_running and one.page}
+        """All workers sleep together, and one that wakes makes the others wake."""
+        pages = {child: child.page for child in self._children if child.is_running and child.page}
         is_night = bool(pages) and all(page.is_drowsy for page in pages.values())
         for child, page in pages.items():
             page.is_night = is_night
@@ -169,7 +169,8 @@ class Supervisor:
         self._relay.set_awake(not pages or not all(page.is_asleep for page in pages.values()))
 
     def _check(self) -> bool:
-        """See who has ended and who never will; whether any is left."""
+        """Find children that have ended and end those that are stuck; return whether any is
+        left."""
         now = time.monotonic()
         if now - self._looked_at > _STALL_SECONDS:
             self._awake_since = now
@@ -193,7 +194,7 @@ class Supervisor:
         self._log.info("worker process started", pid=child.pid)
 
     def _reap(self, child: ChildProcess) -> None:
-        """See whether it has ended, and let it be replaced."""
+        """Check whether the child has ended, and let it be replaced."""
         code = child.poll()
         if code is None:
             return
@@ -208,7 +209,8 @@ class Supervisor:
             self._log.error("worker process ended", pid=child.pid, exit_code=code)
 
     def _end_stuck(self, child: ChildProcess) -> None:
-        """Only a loop that stands still cannot stop an overdue attempt by itself."""
+        """Kill a blocked child with overdue attempts: only a blocked event loop cannot stop them
+        itself."""
         page, now = child.page, time.monotonic()
         assert page is not None
         silent = now - max(page.stamped_at / 1e9, self._awake_since)
@@ -219,14 +221,14 @@ class Supervisor:
                 "killed a worker whose handler blocked it past its timeout", pid=child.pid
             )
             child.kill()
-            # Nobody writes on the page any more: this is what it held.
+            # The page does not change any more, and shows the attempts.
             child.overdue = tuple(page.overdue(int(now * 1e9)))
             self._reap(child)
 
-    # The end.
+    # Shutdown.
 
     def _shut_down(self) -> None:
-        """Each signal is passed on: the second one tells the children to hurry."""
+        """Pass on each signal: the second one makes the children hurry."""
         limit = self._config.shutdown_seconds + _SHUTDOWN_MARGIN
         deadline, passed_on = time.monotonic() + limit, 0
         while self._check() and time.monotonic() < deadline:

@@ -1,7 +1,7 @@
 """Memory that a supervisor shares with one of its workers: a page that the worker stamps.
 
-There are no locks, so a worker that is blocked or killed can hold none: each word has one writer
-and is read whole.
+There are no locks that a blocked or killed worker could hold: each word has one writer and is read
+whole.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _WORD = 8
 _KIND, _WORKER, _STAMPED, _LEAVING, _RENEWED, _LOST, _RETIRED = range(7)
 _CLAIMED, _FINISHED, _ERRORS = range(7, 10)
 _UNWILLING, _DROWSY, _ASLEEP, _DUTY, _NIGHT = range(10, 15)
-# A text of the worker's trouble, padded with zeros.
+# The text of the worker's trouble, padded with zeros.
 _TROUBLE, _TROUBLE_WORDS = 15, 30
 _HEAD = _TROUBLE + _TROUBLE_WORDS
-# Words of one attempt that has a timeout; its deadline is 0 where there is none.
+# Words of one attempt that has a timeout; the deadline of a free entry is 0.
 _DEADLINE, _RUN, _ATTEMPT, _TIMEOUT = range(4)
 _ENTRY = 4
 
@@ -39,8 +39,8 @@ class Overdue:
 
 
 class SharedPage:
-    """What a worker and its supervisor tell each other. Times are of the monotonic clock, which
-    all processes of a machine share, in nanoseconds."""
+    """Shared by a worker and its supervisor. Times are of the monotonic clock, which all processes
+    of a machine share, in nanoseconds."""
 
     def __init__(self, fd: int) -> None:
         self._memory = mmap.mmap(fd, 0)
@@ -50,8 +50,8 @@ class SharedPage:
 
     @classmethod
     def create(cls, attempts: int) -> tuple[SharedPage, int]:
-        """A new page with room for so many attempts, and the descriptor by which a child opens
-        it; close that once the child has it."""
+        """Create a page with room for this many attempts. Return it with the descriptor by which a
+        child opens it; close that once the child has it."""
         fd = _anonymous_file((_HEAD + attempts * _ENTRY) * _WORD)
         page = cls(fd)
         page._words[_KIND] = _MAGIC
@@ -60,7 +60,7 @@ class SharedPage:
 
     @classmethod
     def open(cls, fd: int) -> SharedPage | None:
-        """The page behind a descriptor; None where there is something else."""
+        """Return the page behind a descriptor; None if the descriptor is something else."""
         try:
             page = cls(fd)
         except (OSError, ValueError, TypeError):
@@ -71,7 +71,7 @@ class SharedPage:
 
     @property
     def worker(self) -> int:
-        """The number of its present identity; 0 before there is one."""
+        """The current worker id; 0 before the first registration."""
         return self._words[_WORKER]
 
     @worker.setter
@@ -80,7 +80,7 @@ class SharedPage:
 
     @property
     def stamped_at(self) -> int:
-        """When its event loop last turned."""
+        """When the worker's event loop last ran."""
         return self._words[_STAMPED]
 
     def stamp(self) -> None:
@@ -88,7 +88,7 @@ class SharedPage:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it signs off, and may be found gone at any time."""
+        """Whether the worker signs off, and may be found gone at any time."""
         return bool(self._words[_LEAVING])
 
     def leave(self) -> None:
@@ -96,7 +96,7 @@ class SharedPage:
 
     @property
     def is_retired(self) -> bool:
-        """Whether an operator told it to stop, so that nobody shall take its place."""
+        """Whether an operator stopped the worker, so that it is not replaced."""
         return bool(self._words[_RETIRED])
 
     def retire(self) -> None:
@@ -104,7 +104,7 @@ class SharedPage:
 
     @property
     def is_willing(self) -> bool:
-        """Whether it may do the upkeep: one that drains may not."""
+        """Whether the worker may perform the upkeep: a draining worker may not."""
         return not self._words[_UNWILLING]
 
     @is_willing.setter
@@ -113,7 +113,7 @@ class SharedPage:
 
     @property
     def is_drowsy(self) -> bool:
-        """Whether it would sleep, or does."""
+        """Whether the worker is ready to sleep, or sleeps."""
         return bool(self._words[_DROWSY])
 
     @is_drowsy.setter
@@ -130,7 +130,7 @@ class SharedPage:
 
     @property
     def report(self) -> HealthReport:
-        """How it is. A text read while it is written is wrong for one beat."""
+        """The worker's health. A text read while it is written is wrong for one heartbeat."""
         words, first = self._words, _TROUBLE * _WORD
         text = (
             self._memory[first : first + _TROUBLE_WORDS * _WORD]
@@ -154,7 +154,7 @@ class SharedPage:
         self._memory[first : first + size] = text.ljust(size, b"\0")
 
     def add_attempt(self, run: int, attempt: int, started: float, timeout: float) -> int | None:
-        """Show an attempt that has a timeout; returns its place."""
+        """Add an attempt that has a timeout; return its place."""
         if not self._free:
             return None
         place = self._free.pop()
@@ -162,7 +162,7 @@ class SharedPage:
         words[place + _RUN] = run
         words[place + _ATTEMPT] = attempt
         words[place + _TIMEOUT] = int(timeout * 1e9)
-        # Last, as it makes the others count.
+        # Last, because it makes the entry valid.
         words[place + _DEADLINE] = int((started + timeout) * 1e9)
         return place
 
@@ -174,7 +174,7 @@ class SharedPage:
 
     @property
     def renewed_at(self) -> int:
-        """When its lease was last renewed; 0 before the first time."""
+        """When the lease was last renewed; 0 before the first time."""
         return self._words[_RENEWED]
 
     @renewed_at.setter
@@ -183,7 +183,7 @@ class SharedPage:
 
     @property
     def lost_worker(self) -> int:
-        """The last identity that was found lost; ids are never reused, so it needs no clearing."""
+        """The last worker id that was found lost; ids are never reused, so it needs no clearing."""
         return self._words[_LOST]
 
     @lost_worker.setter
@@ -192,7 +192,7 @@ class SharedPage:
 
     @property
     def has_duty(self) -> bool:
-        """Whether it does the upkeep for all workers of this supervisor."""
+        """Whether the worker performs the upkeep for all workers of this supervisor."""
         return bool(self._words[_DUTY])
 
     @has_duty.setter
@@ -201,7 +201,7 @@ class SharedPage:
 
     @property
     def is_night(self) -> bool:
-        """Whether all of them would sleep: they do it together."""
+        """Whether all workers are ready to sleep: they sleep together."""
         return bool(self._words[_NIGHT])
 
     @is_night.setter
@@ -220,7 +220,8 @@ class SharedPage:
 
 
 def _anonymous_file(size: int) -> int:
-    """A descriptor of memory without a name: nothing is left behind whoever is killed."""
+    """Return a descriptor of memory without a name, so that nothing is left behind if a process is
+    killed."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("rota-stamps")
     else:
