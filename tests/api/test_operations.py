@@ -451,7 +451,7 @@ NEVER_WRONG = {
     "resume_queue", "pause_tenant", "resume_tenant", "enable_job", "disable_job",
 }  # fmt: skip
 # A queue or a tenant is whatever somebody names.
-NEVER_MISSING = {"pause_queue", "pause_tenant"}
+NEVER_MISSING = {"pause_queue", "set_queue", "pause_tenant"}
 # Another pass must be at work: tests/admin/test_retention.py. A transaction must hold the table:
 # tests/conformance/test_table_events.py. A worker must have a run of it:
 # tests/admin/tenants/test_tenant_data.py.

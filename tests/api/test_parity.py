@@ -78,7 +78,8 @@ SAME = {
     "queues show": "get_queue",
     "queues pause": "pause_queue",
     "queues resume": "resume_queue",
-    "queues set": "set_queue reset_queue",
+    "queues set": "set_queue",
+    "queues reset": "reset_queue",
     "tenants list": "list_tenants",
     "tenants show": "get_tenant get_tenant_stats",
     "tenants set": "set_tenant remove_tenant",
@@ -158,8 +159,8 @@ WORDS = {
     "--for": {"seconds"}, "--now": {"at_once"},
     "--dry-run": {"dry_run", "plan_retention", "plan_cleanup"},
     "--older-than": {"older_than_seconds"}, "--recipe": {"use_cleanup_recipe"},
-    "--reset": {"reset", "remove_tenant", "reset_queue"},
-    "--per": {"period_seconds"}, "--job": {"job", "jobs"}, "--key": {"key", "value"},
+    "--reset": {"reset", "remove_tenant"},
+    "--period": {"period_seconds"}, "--no-paused": {"paused"}, "--job": {"job", "jobs"}, "--key": {"key", "value"},
 }  # fmt: skip
 # Of one command alone.
 LOCAL = {

@@ -60,6 +60,7 @@ PAGES = (
     "/queues/{queue}/pause",
     "/queues/{queue}/resume",
     "/queues/{queue}/set",
+    "/queues/{queue}/reset",
     "/limits",
     "/limits/new",
     "/limits/{limit}",

@@ -24,7 +24,7 @@ async def test_pause_and_resume(place: Place, open_tab: OpenTab, scripts: bool) 
 
 
 @both_ways
-@acts("/queues/{name}/set")
+@acts("/queues/{name}/set", "/queues/{name}/reset")
 async def test_a_cap(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open("/queues/mail")
@@ -32,4 +32,6 @@ async def test_a_cap(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     await do(tab, "set", reason="provider slow", max_waiting="500", said=said)
     assert audit(place) == ("queue.updated", "grace", "provider slow")
     await expect(tab.page.locator("main")).to_contain_text("at most 500, then new runs are refused")
-    await place.app.queues.set("mail", max_waiting=None)
+    said = "Queue mail has no limit on waiting runs"
+    await do(tab, "reset", reason="it is fast again", said=said)
+    assert audit(place) == ("queue.updated", "grace", "it is fast again")
