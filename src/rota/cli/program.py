@@ -95,12 +95,14 @@ def program(name: str | None = None, *, is_outline: bool = False) -> typer.Typer
 
 def command_of(words: Sequence[str]) -> Any:
     """What understands this command line."""
-    return _build(_first_word(words))
+    name = _first_word(words)
+    # A shell that completes a command line passes it by the environment.
+    return _build(name, is_outline=name is None and "_ROTA_COMPLETE" not in os.environ)
 
 
 @cache
-def _build(name: str | None) -> Any:
-    made = typer.main.get_command(program(name, is_outline=name is None))
+def _build(name: str | None, *, is_outline: bool) -> Any:
+    made = typer.main.get_command(program(name, is_outline=is_outline))
     _take_anywhere(made)
     return made
 
