@@ -1,4 +1,4 @@
-"""The settings as a list: what each is called, what it accepts, and how a value is checked."""
+"""The settings as a list: their names, accepted values and checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rota.config.sections.shown import Shown
 from rota.config.settings import Settings
 from rota.errors import ConfigError, UnknownOption
 
-# The sections by name: one TOML table, and one attribute of Config, each.
+# The sections by name: each is a TOML table and an attribute of Config.
 SECTIONS: dict[str, type[Any]] = {
     name: hint
     for name, hint in get_type_hints(Settings).items()
@@ -38,7 +38,7 @@ TYPE_TEXTS: dict[Any, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, as `rota config` and the reference page show it."""
+    """A setting, as `rota config` and the reference page show it."""
 
     key: str
     type_text: str
@@ -64,7 +64,7 @@ class Setting:
 
     @property
     def expects(self) -> str:
-        """What a value must be, to follow "must be" in an error message."""
+        """A description of valid values, to follow "must be" in an error message."""
         if get_origin(self.kind) is Literal:
             return f"one of {self.range_text}"
         if self.kind in (int, float):
@@ -74,19 +74,19 @@ class Setting:
         return f"a {self.type_text}"
 
     def show(self, value: Any) -> str:
-        """A value as text for people: secrets are masked."""
+        """Return a value as text for people; secrets are masked."""
         if value is not None and self.is_secret:
             return MASK
         return value_text(value)
 
 
 def describe() -> list[Setting]:
-    """All settings, in the order of the reference page."""
+    """Return all settings, in the order of the reference page."""
     return list(_catalogue().values())
 
 
 def find_setting(key: str, where: str = "") -> Setting:
-    """The setting of that key, or an error that suggests the nearest one."""
+    """Return the setting of that key; the error suggests the nearest one."""
     try:
         return _catalogue()[key]
     except KeyError:
@@ -97,16 +97,17 @@ def find_setting(key: str, where: str = "") -> Setting:
 
 
 def nearest(key: str) -> Setting | None:
-    """The setting that was probably meant: alike as a whole, or the same name in its section."""
+    """Return the setting that was probably meant: similar as a whole, or with the same name in its
+    section."""
     catalogue = _catalogue()
     by_name = {setting.name: setting.key for setting in catalogue.values()}
     near = get_close_matches(key, catalogue, n=1, cutoff=0.75)
-    near += [by_name[it] for it in get_close_matches(key.rpartition(".")[2], by_name, n=1)]
+    near += [by_name[name] for name in get_close_matches(key.rpartition(".")[2], by_name, n=1)]
     return catalogue[near[0]] if near else None
 
 
 def parse_text(setting: Setting, text: str, where: str) -> Any:
-    """The value of a text from the environment or the command line."""
+    """Return the value of a text from the environment or the command line."""
     stripped = text.strip()
     value: Any = stripped
     if setting.kind is tuple:
@@ -119,7 +120,7 @@ def parse_text(setting: Setting, text: str, where: str) -> Any:
 
 
 def check_value(setting: Setting, value: Any, where: str) -> Any:
-    """A value that already has a type, from a file or an argument: text is no number here."""
+    """Check a typed value, from a file or an argument: text is not accepted for a number."""
     typed = tuple(value) if isinstance(value, list) else value
     return _validate(setting, typed, value, where, strict=setting.kind is not Path)
 
@@ -141,7 +142,7 @@ def value_text(value: Any) -> str:
 def _validate(setting: Setting, value: Any, given: Any, where: str, *, strict: bool) -> Any:
     assert setting.adapter is not None
     try:
-        # Nothing and empty text are absent values (a path would read "" as "here").
+        # None and empty text are absent values (a path would read "" as the current directory).
         if value not in (None, ""):
             return setting.adapter.validate_python(value, strict=strict)
     except ValidationError:
@@ -188,7 +189,7 @@ def _setting(key: str, entry: Field[Any], hint: Any) -> Setting:
 
 
 def _kind(annotation: Any) -> Any:
-    """The type apart from `| None` and from what a tuple holds."""
+    """Return the type without `| None` and without the item type of a tuple."""
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
     return tuple if get_origin(annotation) is tuple else annotation

@@ -1,4 +1,4 @@
-"""Writing rota.toml: a template with every setting, and one value at a time, comments kept."""
+"""Writes rota.toml: a template with every setting, or one value, keeping comments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_template(path: str | Path) -> None:
 
 
 def template() -> str:
-    """The text that `write_template` writes."""
+    """Return the text that `write_template` writes."""
     parts = [INTRODUCTION, *(_entry(setting) for setting in describe() if not setting.section)]
     for section, cls in SECTIONS.items():
         parts.append(f"[{section}]\n# {cls.__doc__}\n")
@@ -46,7 +46,7 @@ def template() -> str:
 
 
 def set_value(path: str | Path, key: str, given: str) -> Any:
-    """Check a value given as text and write it, typed; returns what was written."""
+    """Check a value given as text and write it, typed; return the written value."""
     target = Path(path)
     setting = find_setting(key)
     value = parse_text(setting, given, "argument")
@@ -64,7 +64,7 @@ def set_value(path: str | Path, key: str, given: str) -> Any:
 
 
 def unset_value(path: str | Path, key: str) -> bool:
-    """Remove a key, so that its default applies again; returns whether it was there."""
+    """Remove a key, so that its default applies again; return whether it was there."""
     target = Path(path)
     setting = find_setting(key)
     document = _read(target)
@@ -92,10 +92,10 @@ def _mapping(item: Any, name: str, path: Path) -> MutableMapping[str, Any]:
 
 
 def _below_its_comment(before: str, after: str, path: Path, setting: Setting, line: str) -> str:
-    """The edit with the new line below the commented one of the template, if that is there.
+    """Return the edit with the new line below the commented one of the template, if there is one.
 
-    tomlkit puts it at the end of its table, far from its explanation. Lines are found by their
-    looks, so the result counts only if it means the same as tomlkit's.
+    tomlkit puts the line at the end of its table, far from its explanation. Lines are found by
+    their text, so the result is only used if it has the same content as tomlkit's.
     """
     wanted, header = ".".join(_tables(path, setting)), ""
     lines = before.splitlines(keepends=True)
@@ -127,7 +127,7 @@ def _toml(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as TOML can hold it."""
+    """Convert a value to a type of TOML."""
     match value:
         case Path():
             return str(value)
@@ -138,7 +138,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read(path: Path) -> TOMLDocument:
-    read_toml(path)  # its errors name the file and the line
+    read_toml(path)  # raises errors with the file and the line
     try:
         return tomlkit.parse(path.read_bytes())
     except TOMLKitError as error:
@@ -146,9 +146,9 @@ def _read(path: Path) -> TOMLDocument:
 
 
 def _write(path: Path, text: str, *, is_private: bool = False) -> None:
-    """Replace the file in one step: a crash leaves the old one or the new one, never half. A new
-    one that holds a secret is for its owner only."""
-    target = path.resolve()  # through a link, to the file it stands for
+    """Replace the file in one step: after a crash there is the old one or the new one, never half.
+    A new file with a secret is for its owner only."""
+    target = path.resolve()  # follow a link to its target
     new = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with open(new, "xb", opener=_private if is_private or target.exists() else None) as file:

@@ -1,4 +1,4 @@
-"""Webhooks that come in: `[hooks.NAME]` of the file, their secrets also from the environment."""
+"""Incoming webhooks: `[hooks.NAME]` of the file, their secrets also from the environment."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ DAY = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """One webhook: how its sender signs, and what its requests become.
+    """A webhook: the signature of its sender, and the event that its requests become.
 
-    `event` is the name of the event; `{type}` stands for what the sender calls it. `secret` may be
-    several, while they are changed. `key_seconds` is how long a delivery is known again.
+    `event` is the name of the event; `{type}` stands for the sender's event type. `secret` may have
+    several values during a change. `key_seconds` is how long a repeated delivery is recognized.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Webhook:
 
 
 def read_hooks(data: Any, env: Mapping[str, str], where: str) -> dict[str, Webhook]:
-    """ConfigError names the hook and what is wrong with it, never a secret."""
+    """Read the webhooks; a ConfigError names the webhook and the problem, never a secret."""
     if not isinstance(data, Mapping):
         raise ConfigError(f"hooks must contain one table per webhook: write [hooks.NAME] ({where})")
     found = {name: _read(name, table, env, where) for name, table in data.items()}
@@ -63,7 +63,7 @@ def read_hooks(data: Any, env: Mapping[str, str], where: str) -> dict[str, Webho
 
 
 def variable_of(name: str) -> str:
-    """The environment variable of its secret."""
+    """Return the name of the environment variable of a webhook's secret."""
     return f"{PREFIX}{name.upper().replace('-', '_')}_SECRET"
 
 
@@ -75,7 +75,7 @@ def _read(name: str, table: Any, env: Mapping[str, str], where: str) -> Webhook:
         )
     if not isinstance(table, Mapping):
         raise ConfigError(f"{place} must be a table with scheme, secret, event …")
-    known = [one.name for one in fields(Webhook) if one.name != "name"]
+    known = [entry.name for entry in fields(Webhook) if entry.name != "name"]
     for key in table:
         if key not in known:
             raise UnknownOption(
@@ -96,11 +96,11 @@ def _read(name: str, table: Any, env: Mapping[str, str], where: str) -> Webhook:
 def _secrets(given: Any, env: Mapping[str, str], name: str, place: str) -> tuple[str, ...]:
     variable = variable_of(name)
     if text := env.get(variable, "").strip():
-        given = [one.strip() for one in text.split(",")]
+        given = [secret.strip() for secret in text.split(",")]
     listed = [given] if isinstance(given, str) else given
-    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+    if not isinstance(listed, list) or not all(isinstance(secret, str) for secret in listed):
         raise ConfigError(f"{place} has no secret", hint=f"set {variable}, or secret in the file")
-    if not listed or any(len(one) < 8 for one in listed):
+    if not listed or any(len(secret) < 8 for secret in listed):
         raise ConfigError(f"{place}: a secret must have at least 8 characters")
     return tuple(listed)
 

@@ -1,4 +1,4 @@
-"""From defaults, a file, the environment and arguments to one frozen `Config`."""
+"""Merges defaults, a file, the environment and arguments into one frozen `Config`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ class Config(Settings):
             ("file", _from_file(path, in_file) if path else {}),
             ("environment", _from_environment(env)),
             ("argument", _check(overrides, "argument", base=Path.cwd())),
-            ("argument", {find_setting(key).key: it for key, it in (unchecked or {}).items()}),
+            (
+                "argument",
+                {find_setting(key).key: value for key, value in (unchecked or {}).items()},
+            ),
         ]
         for source, layer in layers:
             values |= layer
@@ -94,9 +97,9 @@ class Config(Settings):
 
 
 def find_file(start: Path) -> Path | None:
-    """The nearest rota.toml, or pyproject.toml with [tool.rota], from `start` upwards.
+    """Return the nearest rota.toml, or pyproject.toml with [tool.rota], from `start` upwards.
 
-    The search ends at the root of the repository: a file above it belongs to something else.
+    The search ends at the root of the repository: a file above it belongs to another project.
     """
     for directory in (start, *start.parents):
         own, project = directory / "rota.toml", directory / "pyproject.toml"
@@ -110,8 +113,8 @@ def find_file(start: Path) -> Path | None:
 
 
 def _trusted(found: Path | None, env: Mapping[str, str]) -> Path | None:
-    """A file that nobody named must belong to who runs this, or to root, and not be open to others:
-    it names the application that is imported, and so runs code."""
+    """Require that a file found by search belongs to the current user or to root and is not
+    writable by others: it names the application that is imported, and so runs code."""
     if found is None or not hasattr(os, "geteuid"):
         return found
     info, link = found.stat(), found.lstat()
@@ -119,7 +122,7 @@ def _trusted(found: Path | None, env: Mapping[str, str]) -> Path | None:
     if os.geteuid() == 0 and env.get("SUDO_UID", "").isdecimal():
         owners.add(int(env["SUDO_UID"]))
     hint = f"if you trust it, name it: --config {found}, or ROTA_CONFIG={found}"
-    stranger = next((one.st_uid for one in (link, info) if one.st_uid not in owners), None)
+    stranger = next((entry.st_uid for entry in (link, info) if entry.st_uid not in owners), None)
     if stranger is not None:
         raise ConfigError(
             f"{found} belongs to user id {stranger}, not to you or root, and is not read",
@@ -137,7 +140,7 @@ def _trusted(found: Path | None, env: Mapping[str, str]) -> Path | None:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The contents of a TOML file, or an error that names the file and the line."""
+    """Return the contents of a TOML file; the error names the file and the line."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -147,12 +150,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def is_project_file(path: Path) -> bool:
-    """Whether the settings are in the [tool.rota] of a file shared with other tools."""
+    """Return whether the settings are in the [tool.rota] of a file shared with other tools."""
     return path.name == "pyproject.toml"
 
 
 def project_table(path: Path) -> dict[str, Any] | None:
-    """The [tool.rota] of a pyproject.toml, if it has one."""
+    """Return the [tool.rota] of a pyproject.toml, if it has one."""
     tools = read_toml(path).get("tool")
     table = tools.get("rota") if isinstance(tools, dict) else None
     return table if isinstance(table, dict) else None
@@ -171,7 +174,7 @@ def _tables(path: Path) -> dict[str, Any]:
 
 
 def _from_file(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a file. Webhooks are no settings: people name them."""
+    """Return the settings of a file, without webhooks, whose names are chosen by users."""
     settings = {name: value for name, value in data.items() if name != "hooks"}
     return _check(settings, str(path), base=path.parent)
 
@@ -180,7 +183,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
     known = {setting.env: setting for setting in describe()}
     prefixes = tuple(f"ROTA_{section.upper()}_" for section in SECTIONS)
     values: dict[str, Any] = {}
-    # An empty variable is an unset one: that is what `${NAME:-}` in a compose file leaves behind.
+    # An empty variable counts as unset: `${NAME:-}` in a compose file produces it.
     for variable, text in ((name, env[name]) for name in sorted(env) if env[name].strip()):
         where = f"environment variable {variable}"
         if setting := known.get(variable):
@@ -201,7 +204,7 @@ def _check(data: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
 
 
 def _flatten(data: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    """Tables to dotted keys."""
+    """Convert tables to dotted keys."""
     for name, value in data.items():
         is_table = isinstance(value, Mapping)
         if is_table and name not in SECTIONS:
@@ -217,12 +220,13 @@ def _flatten(data: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
 
 
 def _absolute(value: Any, base: Path) -> Any:
-    """A relative path means relative to who wrote it, not to whoever reads it later."""
+    """Resolve a relative path against the place where it was written, not where it is read
+    later."""
     return base / value.expanduser() if isinstance(value, Path) else value
 
 
 def _by_section(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted keys to the arguments of Config."""
+    """Convert dotted keys to the arguments of Config."""
     top = {key: value for key, value in values.items() if "." not in key}
     for section, cls in SECTIONS.items():
         names = {key: key.removeprefix(f"{section}.") for key in values}

@@ -1,4 +1,4 @@
-"""Secrets are checked where they are set, because an error message further on could reveal them."""
+"""Checks secrets where they are set, because a later error message could reveal them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _URL = re.compile(r"postgres(?:ql)?://([^/?]*)([^?]*)")
 
 
 def database_url(text: str) -> str:
-    """What libpq can read, and what reads as it was meant: a password with a raw `@` or `/` ends
-    early, and the rest of it would be looked up as a host, or named in an error as a port."""
+    """Check that libpq can read a URL, and as intended: a password with a raw `@` or `/` ends
+    early, and the rest would be looked up as a host, or named in an error as a port."""
     from psycopg import Error, pq
 
     try:
         if "\0" in text:
             raise ValueError
-        found = {one.keyword: one.val for one in pq.Conninfo.parse(text.encode())}
+        found = {part.keyword: part.val for part in pq.Conninfo.parse(text.encode())}
     except (Error, ValueError):
         raise ValueError("libpq cannot read it") from None
     if url := _URL.match(text):
@@ -32,7 +32,8 @@ def _is_port(part: bytes) -> bool:
 
 
 def token(text: str) -> str:
-    """What an Authorization header can carry: elsewhere spaces at the ends are taken off."""
+    """Check that an Authorization header can carry the token: spaces at the ends would be
+    removed."""
     if text != text.strip() or not text.isprintable():
         raise ValueError("not a single line of visible characters")
     return text

@@ -1,8 +1,8 @@
-"""Every setting: its name, type, range, default and meaning, written once.
+"""Every setting: its name, type, range, default and meaning, defined once.
 
-The catalogue, the loader, the template and the reference page are all read from these classes.
-They are plain frozen data; values are checked at the edge, by `Config.load`. (Not pydantic models:
-a model has no room for a field named `schema`.)
+The catalogue, the loader, the template and the reference page are all generated from these classes.
+They are plain frozen data; `Config.load` checks the values. (They are not pydantic models, because
+a model cannot have a field named `schema`.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Many calls as the arrays of one statement."""
+"""Many calls, as the arrays of one statement."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rota.jobs.handle import R_co
 from rota.jobs.options import NO_OPTIONS, OptionKeywords, Options
 
 _OF_KEYS = {"key", "key_seconds", "on_conflict"}
-# One round trip for the usual bulk; beyond it, memory on both sides counts for more.
+# One round trip for usual batches; beyond this size, memory on both sides matters more.
 MAX_ROWS = 10_000
 MAX_BYTES = 32 * 1024 * 1024
-# For the database: the job's default payload, which is nothing where it has none.
+# The job's default payload, which the database fills in; empty if the job has none.
 NO_PAYLOAD = "null"
-# A key is one run's; all else may hold for a whole batch.
+# A key belongs to one run; all other options may hold for a whole batch.
 _UNIFORM = [name for name in NO_OPTIONS.parameters if name not in _OF_KEYS]
 
 
 class Call(NamedTuple, Generic[R_co]):
-    """A checked enqueue that has not been sent."""
+    """A validated enqueue that has not been sent."""
 
     job: str
     payload: str
@@ -35,8 +35,8 @@ class Call(NamedTuple, Generic[R_co]):
 
 
 class BatchPart(NamedTuple):
-    """What one statement takes: `runs/enqueue_batch` for calls that differ in their payloads
-    only, `runs/enqueue_many` for others."""
+    """The parameters of one statement: `runs/enqueue_batch` for calls that differ only in their
+    payloads, `runs/enqueue_many` for others."""
 
     is_uniform: bool
     parameters: dict[str, Any]
@@ -45,8 +45,8 @@ class BatchPart(NamedTuple):
 class Batch:
     """Calls in the order in which they are sent.
 
-    Calls with a key that need more than one statement are sorted by key over all of them: two
-    callers then take their keys in the same order, and neither waits for the other in a circle.
+    Calls with a key that need more than one statement are sorted by key over all of them:
+    concurrent callers then take their keys in the same order, which prevents deadlocks.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Batch:
         self.parts = [_part(chunk, triggered_by) for chunk in chunks]
 
     def restore(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """Answers in the order of the calls."""
+        """Return the rows in the order of the calls."""
         if self._order is None:
             return rows
         restored: list[Any] = [None] * len(rows)
@@ -93,14 +93,14 @@ def _part(calls: Sequence[Call], triggered_by: str | None) -> BatchPart:
 
 
 def _columns(calls: Sequence[Call]) -> dict[str, Any]:
-    """An array for each option that any of them uses."""
+    """Return an array for each option that any of the calls uses."""
     names = NO_OPTIONS.parameters
     columns: dict[str, Any] = {}
     for name in names:
         column = [call.options.parameters[name] for call in calls]
         columns[name] = column if any(value is not None for value in column) else None
     if columns["tags"] is not None:
-        # Arrays of arrays must be rectangular; lists of tags are not.
+        # SQL arrays of arrays must be rectangular; lists of tags are not.
         columns["tags"] = [tags and json.dumps(tags) for tags in columns["tags"]]
     return columns
 

@@ -1,7 +1,7 @@
-"""Enqueue on a connection of the caller's, so that it joins the caller's transaction.
+"""Enqueues on a caller's connection, to join its transaction.
 
-Nothing here imports a driver or an ORM: whoever passes a connection has imported it. Nothing here
-commits, either.
+Nothing here imports a driver or an ORM: the caller that passes a connection has imported it.
+Nothing here commits, either.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rota.store.sessions.drivers import (
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """How one family of connections is spoken to. Exactly one of the two is given."""
+    """The functions for one family of connections. Exactly one of the two is given."""
 
     name: str
     fetch: Callable[[Any, str, Mapping[str, Any]], Awaitable[Rows]] | None = None
@@ -34,7 +34,7 @@ class Driver:
 
 
 async def fetch(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
-    """The rows of a statement, on a caller's async connection."""
+    """Return the rows of a statement, on a caller's async connection."""
     driver = find_driver(connection)
     if driver.fetch is None:
         raise InputError(
@@ -46,7 +46,7 @@ async def fetch(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Row
 
 
 def fetch_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
-    """The rows of a statement, on a caller's sync connection."""
+    """Return the rows of a statement, on a caller's sync connection."""
     driver = find_driver(connection)
     if driver.fetch_sync is None:
         raise InputError(
@@ -58,7 +58,7 @@ def fetch_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows
 
 
 def find_driver(connection: Any) -> Driver:
-    """By the names of the connection's class and its bases."""
+    """Find the driver by the names of the connection's class and its bases."""
     for name in family(connection):
         driver = _DRIVERS.get(name)
         if driver is not None:

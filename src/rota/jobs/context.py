@@ -1,4 +1,4 @@
-"""What a handler is told about its attempt, and what it may do with it."""
+"""The context of an attempt, for its handler."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _CODE: Mapping[str, Any] = MappingProxyType({"type": "code"})
 
 
 class Attempt(Protocol):
-    """The side of the runtime that a context speaks to; one for each running attempt.
+    """The runtime's interface for a context; one for each running attempt.
 
-    Two implementations: the worker's own, and the one in a child of the process executor,
+    There are two implementations: the worker's own, and the one in a child of the process executor,
     which sends everything to the worker.
     """
 
@@ -85,7 +85,7 @@ class Context:
     __slots__ = ("_attempt", "_decoded")
 
     def __init__(self, attempt: Attempt) -> None:
-        # No more than that: many handlers, and most hooks, ask for nothing else.
+        # Nothing else: many handlers, and most hooks, need only this.
         self._attempt = attempt
         self._decoded: Mapping[str, Any] | None = None
 

@@ -1,7 +1,7 @@
 """`@app.on_dead_letter`: a job that runs once for every run that has failed permanently.
 
 The end of such a run emits the event `rota.dead_letter` in its own transaction, so that no worker
-has to live to tell it. What hears of it is an ordinary job: it is retried, logged and shown.
+has to be live to report it. The handler is an ordinary job: it is retried, logged and shown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def declare(
     jobs: Iterable[BoundJob[..., Any] | str],
     arguments: dict[str, Any],
 ) -> LetterJob:
-    names = [one.name if isinstance(one, BoundJob) else one for one in jobs]
+    names = [job.name if isinstance(job, BoundJob) else job for job in jobs]
     where = {"letter": {"job": {"in": names}}} if names else None
     given = {"name": f"on_dead_letter.{getattr(function, '__name__', 'function')}"} | arguments
     if "events" in given:

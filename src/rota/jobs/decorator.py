@@ -1,4 +1,4 @@
-"""`@app.job` and what it returns."""
+"""`@app.job` and the jobs that it returns."""
 
 from __future__ import annotations
 
@@ -61,8 +61,9 @@ class BoundJob(Generic[P, R]):
         return self._enqueuer.send_sync(self.call(*args, **kwargs))
 
     def _check_default(self) -> None:
-        """Without arguments the run gets the job's default payload, as the database has it; a job
-        that declares none must be callable without."""
+        """Check that the job can run without arguments. The run then gets the job's default
+        payload, as stored in the database; a job that declares none must be callable without
+        arguments."""
         if self.definition.default_payload is None:
             self.definition.schema.bind((), {})
 
@@ -73,7 +74,7 @@ class BoundJob(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
-    if not TYPE_CHECKING:  # they would take it that every name is there
+    if not TYPE_CHECKING:  # type checkers would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             refuse(self, name, OF_JOB, "a job")
@@ -94,34 +95,34 @@ class Job(BoundJob[P, R]):
 
 
 if TYPE_CHECKING:
-    # A direct call takes and returns what the handler does. At run time all of them are `Job`.
+    # A direct call has the types of the handler. At run time all of these classes are `Job`.
 
     class AsyncJob(Job[P, R]):
-        """Of an `async def` without a context."""
+        """A job of an `async def` without a context."""
 
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
 
     class AsyncContextJob(Job[P, R]):
-        """Of an `async def` that takes a context first."""
+        """A job of an `async def` that takes a context first."""
 
         def __call__(
             self, context: Context, /, *args: P.args, **kwargs: P.kwargs
         ) -> Coroutine[Any, Any, R]: ...
 
     class SyncJob(Job[P, R]):
-        """Of a `def` without a context."""
+        """A job of a `def` without a context."""
 
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
     class SyncContextJob(Job[P, R]):
-        """Of a `def` that takes a context first."""
+        """A job of a `def` that takes a context first."""
 
         def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
 class Declare(Protocol):
-    """What `@app.job` and `@app.job(…)` make of a handler. The overloads overlap: a function whose
-    result is a coroutine is taken for an `async def`, which it is in all but name."""
+    """The types that `@app.job` and `@app.job(…)` return. The overloads overlap: a function whose
+    result is a coroutine is treated like an `async def`, which it is in all but name."""
 
     @overload
     def __call__(  # type: ignore[overload-overlap]

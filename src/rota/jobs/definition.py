@@ -1,4 +1,4 @@
-"""What `@app.job` declares, checked and frozen."""
+"""Declarations of `@app.job`, checked and frozen."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _log = logging.getLogger("rota.jobs")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobDefinition:
-    """A job as its code declares it; None means that the configuration's default holds."""
+    """A job as its code declares it; None means the default of the configuration."""
 
     name: str
     function: Callable[..., Any]
@@ -69,7 +69,7 @@ class JobDefinition:
     tenant: str | None = None
     upgrade: UpgradeFunction | None = None
     aliases: tuple[str, ...] = ()
-    intake: int = 0  # which payloads this code takes: two processes with the same one take the same
+    intake: int = 0  # identifies the payloads that this code accepts
     on_failure: FailureFunction | None = None
     hooks: Hooks = NO_HOOKS
 
@@ -81,7 +81,7 @@ class JobDefinition:
         arguments: JobArguments,
         hooks: Hooks = NO_HOOKS,
     ) -> JobDefinition:
-        """Check a declaration; a JobError names the function and what is wrong with it."""
+        """Check a declaration; a JobError names the function and the problem."""
         place = _check_function(function)
         values = check_arguments(arguments, place, config)
         name = values.pop("name", None) or function.__name__
@@ -101,7 +101,7 @@ class JobDefinition:
 
     @property
     def schedule_names(self) -> list[str]:
-        return [str(one["name"]) for one in self.schedules]
+        return [str(schedule["name"]) for schedule in self.schedules]
 
     def policy(
         self,
@@ -109,7 +109,7 @@ class JobDefinition:
         random: Callable[[], float],
         override_backoff_json: Mapping[str, Any] | None = None,
     ) -> Policy:
-        """What becomes of failed attempts. An override, stored as data, beats the code's."""
+        """Return the retry policy. A stored override takes precedence over the code."""
         delay = self._delay(config, random, override_backoff_json)
         return Policy(delay, self.retry_on, self.give_up_on)
 
@@ -124,7 +124,7 @@ class JobDefinition:
             try:
                 return _by_data(Backoff.from_json(override), random)
             except (ValueError, TypeError) as error:
-                # Written past the edge; a retry must not fail over it.
+                # Stored without a check, by SQL; a retry must not fail because of it.
                 _log.warning('job "%s": stored backoff is ignored: %s', self.name, error)
         if isinstance(self.backoff, Backoff):
             return _by_data(self.backoff, random)
@@ -140,7 +140,7 @@ def _by_data(backoff: Backoff, random: Callable[[], float]) -> Callable[[int], f
 def _by_function(
     function: BackoffFunction, job: str, default: Callable[[int], float]
 ) -> Callable[[int], float]:
-    """User code in the path of a failure: if it fails too, the run still gets its retry."""
+    """Call a backoff function of the user; if it fails, the run still gets its retry."""
 
     def delay(attempt: int) -> float:
         try:
@@ -153,7 +153,7 @@ def _by_function(
 
 
 def _check_function(function: Any) -> str:
-    """The function's place, for errors and for `rota.jobs.source`."""
+    """Return the function's place, for errors and for `rota.jobs.source`."""
     if isinstance(function, type) or not inspect.isroutine(function):
         raise JobError(f"a job must be a function (def or async def), not {function!r}")
     inner = inspect.unwrap(function)
@@ -188,28 +188,28 @@ def _check_executor(
 
 
 def _check_payloads(values: dict[str, Any], schema: PayloadSchema, place: str) -> None:
-    """A default payload that the function would not take is found here, not at eight o'clock."""
+    """Check default payloads at declaration, not when the first schedule is due."""
     try:
         if "default_payload" in values:
             payload = schema.encode(schema.bind((), values["default_payload"]))
             values["default_payload"] = json.loads(payload)
     except PayloadError as error:
         raise JobError(f"{place}: {error}") from None
-    for one in values["schedules"]:
-        given = one["payload"]
+    for schedule in values["schedules"]:
+        given = schedule["payload"]
         try:
             wanted = values.get("default_payload", {}) if given is None else given
             checked = schema.encode(schema.bind((), wanted))
         except PayloadError as error:
             hint = error.hint or "pass a payload to the schedule, or default_payload to the job"
-            text = f'{place}: its schedule "{one["name"]}": {error}'
+            text = f'{place}: its schedule "{schedule["name"]}": {error}'
             raise JobError(text, hint=hint) from None
-        one["payload"] = None if given is None else json.loads(checked)
+        schedule["payload"] = None if given is None else json.loads(checked)
 
 
 def _check_key(values: dict[str, Any], schema: PayloadSchema, place: str) -> None:
-    """A key that the function's arguments cannot fill, or that something else gets in the way of,
-    is found here, not by the first enqueue."""
+    """Check the key at declaration, not at the first enqueue: the function's arguments must fill
+    it, and it cannot be combined with some options."""
     if "key" not in values:
         return
     try:

@@ -1,4 +1,4 @@
-"""What a job gets of many events at once: `@app.job(events=["order.*"],
+"""Rules for the delivery of many events to a job: `@app.job(events=["order.*"],
 event_delivery=rota.debounce(5, key="order:{order_id}"))`."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FIELDS = ("debounce_seconds", "longest_seconds", "throttle_seconds", "key")
 
 @dataclass(frozen=True, slots=True)
 class DeclaredDelivery:
-    """A checked rule, as `rota.jobs.event_delivery` has it."""
+    """A checked rule, as stored in `rota.jobs.event_delivery`."""
 
     debounce_seconds: float | None = None
     longest_seconds: float | None = None
@@ -48,13 +48,13 @@ def throttle(per: Duration, *, key: str | None = None) -> DeclaredDelivery:
 
 def _declared(given: Mapping[str, Any]) -> DeclaredDelivery:
     try:
-        return read_delivery({name: it for name, it in given.items() if it is not None})
+        return read_delivery({name: value for name, value in given.items() if value is not None})
     except ValueError as error:
         raise JobError(f"event_delivery: {error}") from None
 
 
 def check_event_delivery(name: str, value: Any) -> dict[str, Any] | None:
-    """As it is stored; None: each event, as it comes."""
+    """Return the rule as it is stored; None: deliver each event when it arrives."""
     if value is None or value == {}:
         return None
     if isinstance(value, DeclaredDelivery):
@@ -68,7 +68,7 @@ def check_event_delivery(name: str, value: Any) -> dict[str, Any] | None:
 
 
 def read_delivery(given: Mapping[str, Any]) -> DeclaredDelivery:
-    """ValueError says what is wrong with it."""
+    """Read a rule; raise ValueError if it is invalid."""
     if odd := [str(name) for name in given if name not in _FIELDS]:
         raise ValueError(f"unknown field {odd[0]}; choose from {', '.join(_FIELDS)}")
     if ("debounce_seconds" in given) == ("throttle_seconds" in given):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-# Of a job.
+# Attributes of a job.
 OF_JOB = {
     "delay": "await job.enqueue(…), or job.enqueue_sync(…) without await; to delay it:"
     " job.options(delay=60).enqueue(…)",
@@ -22,7 +22,7 @@ OF_JOB = {
     "trigger": "job.enqueue(…)",
     "run": "job(…) to call the function directly, or job.enqueue(…) to enqueue a run",
 }
-# Of an application.
+# Attributes of an application.
 OF_APP = {
     "task": "@app.job",
     "actor": "@app.job",
@@ -38,7 +38,7 @@ OF_APP = {
     "worker_main": "the command `rota worker`",
     "start": "async with app.worker(): …, or the command `rota worker`",
 }
-# Of `app.jobs`.
+# Attributes of `app.jobs`.
 OF_JOBS = {
     "trigger": "await app.runs.enqueue(job, payload), or await app.schedules.trigger(name)",
     "enqueue": "await app.runs.enqueue(job, payload)",
@@ -52,6 +52,6 @@ OF_JOBS = {
 
 
 def refuse(owner: Any, name: str, words: Mapping[str, str], called: str) -> NoReturn:
-    """An AttributeError that answers with the right name, where there is one."""
-    told = f"; use {words[name]}" if name in words else ""
-    raise AttributeError(f"{called} has no attribute {name!r}{told}", name=name, obj=owner)
+    """Raise an AttributeError that names Rota's equivalent, if there is one."""
+    advice = f"; use {words[name]}" if name in words else ""
+    raise AttributeError(f"{called} has no attribute {name!r}{advice}", name=name, obj=owner)

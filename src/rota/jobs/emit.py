@@ -28,7 +28,7 @@ class Started(list[Run]):
 
     @classmethod
     def of(cls, rows: Iterable[Any], reader: RunReader) -> Started:
-        """From rows of run, job, whether it was there already, and the event's number."""
+        """Make the list from rows of run, job, whether the run existed already, and event id."""
         made = cls()
         for run_id, job, is_duplicate, event_id in rows:
             made.event_id = event_id
@@ -38,8 +38,8 @@ class Started(list[Run]):
 
 
 class Emitter:
-    """Sends events the way calls are sent: with our own connection, or in a caller's transaction.
-    Who is bound to an event is the database's to say, so a payload is checked when a run starts."""
+    """Sends events like calls: on Rota's connection, or in a caller's transaction. The database
+    decides which jobs are bound to an event, so a payload is checked when a run starts."""
 
     def __init__(
         self, database: Database, config: Config, registry: Registry, reader: RunReader
@@ -94,7 +94,7 @@ def event_parameters(
     key_period: Duration | None = None,
     source: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What the statement takes; InputError if it cannot be sent."""
+    """Return the parameters of the statement; raise InputError if they are invalid."""
     if payload is not None and not isinstance(payload, Mapping):
         raise PayloadError(f'event "{event}": payload must be a mapping, not {payload!r}')
     if metadata is not None and not isinstance(metadata, Mapping):

@@ -1,4 +1,4 @@
-"""JSON that Postgres can hold, or an error that says why not."""
+"""Encodes JSON that Postgres can store, or raises an error that explains why not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pydantic_core
 from rota.errors import InputError, PayloadError, ResultError, RotaError
 from rota.model.json_bounds import DEEPEST, check_bounds
 
-# jsonb has no NUL. The escape of a backslash before `u0000` is innocent text, so it is counted.
+# jsonb cannot store NUL. `u0000` after an escaped backslash is ordinary text, so the backslashes
+# are counted.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _ALWAYS_FINE = frozenset({int, bool})
 _LARGEST_PLAIN = 1 << 63
@@ -22,25 +23,27 @@ encode_plain = msgspec.json.Encoder().encode
 
 
 def has_nul(raw: bytes) -> bool:
-    """Whether a JSON text holds a NUL character. Nearly always answered by the first look."""
+    """Return whether a JSON text contains a NUL character; the first check is nearly always
+    enough."""
     return b"\\u0000" in raw and _NUL.search(raw) is not None
 
 
 def check_size(raw: bytes) -> None:
-    """ValueError for what JSON's readers cannot hold, of Python's values: a level takes two
-    characters, a whole number beyond a double 309."""
+    """Raise ValueError if JSON readers cannot hold the value. Short texts need no check: a level
+    takes two characters, a whole number beyond a double 309."""
     if len(raw) > 2 * DEEPEST:
         check_bounds(raw)
 
 
 def dump_json(value: Any) -> bytes:
-    """A JSON-native value as JSON; NaN and Infinity, which JSON does not have, are a ValueError."""
+    """Encode a JSON-native value; raise ValueError for NaN and Infinity, which JSON does not
+    have."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return text.encode()
 
 
 def as_plain(value: Any) -> dict[Any, Any]:
-    """For encoders, of a value that they do not know: every mapping is an object."""
+    """Convert a value of an unknown type for an encoder: every mapping is an object."""
     if isinstance(value, Mapping):
         return dict(value)
     kind = type(value)
@@ -51,7 +54,8 @@ _ERRORS: dict[str, type[RotaError]] = {"payload": PayloadError, "the result": Re
 
 
 def encode_value(value: Any, what: str) -> bytes:
-    """Any value that JSON can say, models and dates too, or an error that begins `what`."""
+    """Encode any value with a JSON form, including models and dates; the error begins with
+    `what`."""
     kind = _ERRORS.get(what, InputError)
     try:
         raw = pydantic_core.to_json(
@@ -69,7 +73,7 @@ def encode_value(value: Any, what: str) -> bytes:
 
 
 def encode_result(value: Any, limit: int) -> bytes | None:
-    """What a handler returned, as JSON; None for none."""
+    """Encode a handler's result as JSON; None stays None."""
     if value is None:
         return None
     if type(value) in _ALWAYS_FINE and -_LARGEST_PLAIN < value < _LARGEST_PLAIN:

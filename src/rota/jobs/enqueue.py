@@ -1,4 +1,4 @@
-"""Sends an enqueue to the database: one statement, on our own connection or the caller's."""
+"""Sends an enqueue to the database: one statement, on Rota's connection or the caller's."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from rota.telemetry.parent import triggered_by
 
 
 class Enqueuer:
-    """Sends calls. Opening the database, on the first of them, registers the jobs; those declared
-    later are registered before the next call."""
+    """Sends calls. Opening the database, on the first call, registers the jobs; jobs declared later
+    are registered before the next call."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Enqueuer:
         return Run(rows[0][0], call.job, rows[0][1], self.reader, call.decode)
 
     async def send_many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[Run[R]]:
-        """Enqueue all of them or none, 10,000 in a round trip; answers in their order."""
+        """Enqueue all calls or none, 10,000 in a round trip; return the runs in their order."""
         batch = Batch(calls, connection, triggered_by())
         rows: list[Any] = []
         if not batch.parts:
@@ -121,7 +121,7 @@ class Enqueuer:
         ]
 
     async def _open(self) -> None:
-        """A caller's connection needs none of ours, but opening registers the jobs."""
+        """Open the database, which registers the jobs, although the caller's connection is used."""
         with translate():
             await self._database.open()
             self._database.used()

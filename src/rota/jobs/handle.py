@@ -1,4 +1,4 @@
-"""What an enqueue returns: a handle on the run."""
+"""The handle on a run, which an enqueue returns."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rota.model.durations import Duration, read_duration
 from rota.model.run import RunEnd, RunInfo
 from rota.model.states import RunState
 
-# What the handler returns. `Run` alone is a run of any job.
+# The result type of the handler. `Run` alone is a run of any job.
 R = TypeVar("R", default=Any)
-# A run of ints is a run of objects: one list may hold the runs of several jobs.
+# Covariant, so that one list may hold the runs of several jobs.
 R_co = TypeVar("R_co", covariant=True, default=Any)
 
 
 class RunReader(Protocol):
-    """How a handle reaches its run; the application gives it.
+    """A handle's access to its run; the application provides it.
 
-    `wait_run` answers when the run has ended, and raises WaitTimeout when it has not in time.
+    `wait_run` returns when the run has ended, and raises WaitTimeout if it does not end in time.
     """
 
     async def get_run(self, run_id: int) -> RunInfo: ...
@@ -125,7 +125,7 @@ class Run(Generic[R_co]):
 
 
 def _not_committed(error: RunNotFound) -> RunNotFound:
-    """It was enqueued, so it was there, or is still to come."""
+    """Add a hint: a run that was enqueued but is not found was not committed."""
     hint = "its transaction has not been committed, or was rolled back; wait after the commit"
     return RunNotFound(str(error), hint=hint)
 

@@ -14,8 +14,8 @@ from rota.model.inside import await_inside, call_inside
 
 
 class HookedEnqueuer(TracedEnqueuer):
-    """The same as its base while there are no hooks. A hook sees one list of calls, however many
-    there are, and may replace them in it."""
+    """An enqueuer that calls hooks, and behaves like its base without any. A hook gets one list of
+    calls, of any length, and may replace them in it."""
 
     def send(self, call: Call[R]) -> Coroutine[Any, Any, Run[R]]:
         if not self._registry.hooks.around_enqueue:

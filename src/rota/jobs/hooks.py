@@ -1,5 +1,5 @@
-"""Hooks of an application: code round its workers' lives, its attempts and its enqueues, and after
-failures."""
+"""Hooks of an application: code around the lives of its workers, its attempts and its enqueues, and
+after failures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ F = TypeVar("F", bound=FailureFunction)
 
 
 class Hooks:
-    """What an application has declared, in that order."""
+    """The hooks that an application has declared, in order."""
 
     def __init__(self, app: object = None) -> None:
         self.app = app
@@ -107,7 +107,7 @@ def check_failure_hook(name: str, function: Any) -> FailureFunction:
 
 
 def _generator(function: Any, what: str, arguments: int | None) -> Hook:
-    """A function with a yield, also one that contextlib has made a context manager, or a class of
+    """Make a hook from a function with a yield, a function decorated by contextlib, or a class of
     context managers."""
     inner = inspect.unwrap(function) if callable(function) else function
     if inspect.isasyncgenfunction(inner):
@@ -149,17 +149,16 @@ def _of_class(kind: Any) -> Callable[..., Iterator[Any]]:
 
 
 def _positional(function: Callable[..., Any]) -> int | None:
-    """How many arguments it must or, if it need not have any, may take; None: any number."""
+    """Return the number of required positional arguments or, if none is required, of optional ones;
+    None: any number."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
-    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         return None
-    named = [
-        one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]
-    needed = [one for one in named if one.default is one.empty]
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [parameter for parameter in named if parameter.default is parameter.empty]
     return len(needed) or len(named)
 
 

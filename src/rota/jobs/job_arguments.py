@@ -1,4 +1,4 @@
-"""What `@app.job()` takes: its arguments, and how each of them is checked."""
+"""The arguments of `@app.job()`, and their checks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class JobArguments(TypedDict, total=False):
     description: str | None
     enabled: bool | None
     default_payload: Mapping[str, Any] | None
-    payload: Mapping[str, Any] | None  # the same, in a shorter word
+    payload: Mapping[str, Any] | None  # a shorter name of default_payload
     schedules: list[DeclaredSchedule] | tuple[DeclaredSchedule, ...] | None
     log_level: Level | None
     capture_logs: bool | None
@@ -72,7 +72,7 @@ class JobArguments(TypedDict, total=False):
 
 
 class JobKeywords(JobArguments, total=False):
-    """The same, also by the names that columns and JobInfo have."""
+    """`JobArguments`, also by the names of columns and JobInfo."""
 
     is_enabled: bool | None
     timeout_seconds: Duration | None
@@ -81,7 +81,7 @@ class JobKeywords(JobArguments, total=False):
 
 
 def check_arguments(arguments: Mapping[str, Any], place: str, config: Config) -> dict[str, Any]:
-    """Those that are given, by their short names; a JobError names the function at `place`."""
+    """Return the given arguments by their short names; a JobError names the function at `place`."""
     try:
         named = with_short_names(arguments, OTHER_NAMES)
     except ValueError as error:
@@ -144,7 +144,7 @@ def _check_aliases(name: str, value: Any, config: Config) -> tuple[str, ...]:
     given = (value,) if isinstance(value, str) else value
     if not isinstance(given, list | tuple):
         raise ValueError(f"{name} must be a list of earlier names, not {value!r}")
-    return tuple(dict.fromkeys(check_text(f"each of {name}", it, most=200) for it in given))
+    return tuple(dict.fromkeys(check_text(f"each of {name}", alias, most=200) for alias in given))
 
 
 def _check_executor_name(name: str, value: Any, config: Config) -> Any:
@@ -172,20 +172,20 @@ def _check_level(name: str, value: Any, config: Config) -> str:
 
 def _check_schedules(name: str, value: Any, config: Config) -> tuple[DeclaredSchedule, ...]:
     given = (value,) if isinstance(value, DeclaredSchedule) else tuple(value)
-    for one in given:
-        if not isinstance(one, DeclaredSchedule):
+    for schedule in given:
+        if not isinstance(schedule, DeclaredSchedule):
             raise ValueError(
-                f"{name} must be made with rota.cron, every, once or on_start, not {one!r}"
+                f"{name} must be made with rota.cron, every, once or on_start, not {schedule!r}"
             )
     return given
 
 
 def _check_limits(name: str, value: Any, config: Config) -> tuple[DeclaredLimit, ...]:
     given = (value,) if isinstance(value, DeclaredLimit) else tuple(value)
-    for one in given:
-        if not isinstance(one, DeclaredLimit):
+    for limit in given:
+        if not isinstance(limit, DeclaredLimit):
             raise ValueError(
-                f"{name} must be made with rota.concurrency, rate or sequence, not {one!r}"
+                f"{name} must be made with rota.concurrency, rate or sequence, not {limit!r}"
             )
     return given
 
@@ -220,7 +220,7 @@ CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "on_failure": lambda name, value, config: check_failure_hook(name, value),
     "aliases": _check_aliases,
 }
-# Options of an enqueue that a declaration does not take, and what to write instead.
+# Options of an enqueue that a declaration does not accept, and their replacements.
 _OF_ONE_RUN = {
     "expires_at": "a decorator takes expires_in, the time after which a run that has not started "
     "is cancelled",
@@ -230,7 +230,7 @@ _OF_ONE_RUN = {
     "on_conflict": "job.options(on_conflict=…)",
     "connection": "job.options(connection=…)",
 }
-# What other schedulers have on a job.
+# Arguments of jobs in other schedulers.
 _OF_A_SCHEDULE = {
     "cron": 'rota.cron("0 8 * * *")',
     "crontab": 'rota.cron("0 8 * * *")',
@@ -241,7 +241,7 @@ _OF_A_SCHEDULE = {
     "schedule": 'rota.cron("0 8 * * *")',
     "timezone": 'rota.cron("0 8 * * *", timezone="Europe/Paris")',
 }
-# What the database, the API and JobInfo call them.
+# Names in the database, the API and JobInfo.
 OTHER_NAMES = {
     "payload": "default_payload",
     "is_enabled": "enabled",

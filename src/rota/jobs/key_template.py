@@ -1,6 +1,6 @@
 """The key of a job's runs as a template over its arguments: `key="invoice:{invoice_id}"`.
 
-The database fills it, so that every way in has the same key; here it is only checked.
+The database fills it, so that every interface gets the same key; here it is only checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ _FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.]*)\}")
 
 
 def check_key(name: str, template: str, arguments: Sequence[str]) -> None:
-    """ValueError for a brace that is not round a name, or a name that is no argument."""
+    """Raise ValueError for a brace that does not enclose a name, or a name that is not an
+    argument."""
     if set(_FIELD.sub("", template)) & set("{}"):
         raise ValueError(
             f"{name} {template!r} has a brace that does not enclose the name of an argument;"

@@ -22,7 +22,8 @@ _RATE_ON_FULL = ("wait", "skip", "replace")
 
 @dataclass(frozen=True, slots=True)
 class DeclaredLimit:
-    """A checked declaration, as columns of `rota.limits`; name None: made from the job's."""
+    """A checked declaration, as columns of `rota.limits`. Without a name, it is made from the
+    job's."""
 
     kind: Literal["concurrency", "rate", "sequence"]
     cap: int
@@ -90,7 +91,8 @@ def sequence(
 
 
 def is_template(text: str) -> bool:
-    """Whether it is a key with fields in braces, or none: `customer:{customer_id}`."""
+    """Return whether the text is a valid key template, with or without fields in braces:
+    `customer:{customer_id}`."""
     return _TEMPLATE.fullmatch(text) is not None
 
 
@@ -110,12 +112,13 @@ def _declare(kind: Any, cap: int, key: str | None, on_full: Any, name: str | Non
 
 
 def name_limits(job: str, declared: Iterable[DeclaredLimit]) -> list[dict[str, Any]]:
-    """As the database reads them. Two without a name must differ in what they count."""
+    """Return the limits as the database reads them. Two limits without a name must differ in what
+    they count."""
     named: dict[str, dict[str, Any]] = {}
-    for one in declared:
-        key = "" if one.key is None else "/" + one.key.replace("{", "").replace("}", "")
-        name = one.name or f"{job}/{one.kind}{key}"[:200]
+    for limit in declared:
+        key = "" if limit.key is None else "/" + limit.key.replace("{", "").replace("}", "")
+        name = limit.name or f"{job}/{limit.kind}{key}"[:200]
         if name in named:
             raise JobError(f'job "{job}" declares limit "{name}" twice; give one of them a name')
-        named[name] = one.to_json() | {"name": name}
+        named[name] = limit.to_json() | {"name": name}
     return [named[name] for name in sorted(named)]

@@ -12,7 +12,8 @@ from rota.jobs.values import check_event, check_filter
 
 @dataclass(frozen=True, slots=True)
 class On:
-    """A name or a pattern, and the filter that a payload must fit; {}: every payload does."""
+    """An event name or pattern, and the filter that a payload must match; {} matches every
+    payload."""
 
     event: str
     where: Mapping[str, Any]
@@ -29,13 +30,13 @@ def on(event: str, *, where: Mapping[str, Any] | None = None) -> On:
 
 
 def bindings(name: str, value: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Names and patterns, each once, and the filters of those that have one."""
+    """Return names and patterns, each once, and the filters of those that have one."""
     given = (value,) if isinstance(value, str | On) else value
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise ValueError(f"{name} must be a list of names, not {value!r}")
     found: dict[str, Mapping[str, Any]] = {}
-    for one in given:
-        event, where = (one.event, one.where) if isinstance(one, On) else (one, {})
+    for binding in given:
+        event, where = (binding.event, binding.where) if isinstance(binding, On) else (binding, {})
         event = check_event(f"each of {name}", event)
         if found.setdefault(event, where) != where:
             raise ValueError(f'{name} names "{event}" twice, with different filters')

@@ -1,4 +1,4 @@
-"""The options of one enqueue: checked when they are given, compiled once into parameters."""
+"""The options of an enqueue: checked when they are given, compiled once into parameters."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class OptionArguments(RunOptions, total=False):
 
 
 class OptionKeywords(OptionArguments, total=False):
-    """The same, also by the names that SQL and the API have."""
+    """`OptionArguments`, also by the names of SQL and the API."""
 
     delay_seconds: Duration | None
     expires_in_seconds: Duration | None
@@ -70,10 +70,10 @@ class OptionKeywords(OptionArguments, total=False):
 
 @dataclass(frozen=True)
 class Options:
-    """Checked options; None means that the job's own holds. Durations are in seconds.
+    """Checked options; None means that the job's setting applies. Durations are in seconds.
 
-    `key_keep` is how long the key outlives its run: None, not at all; infinite, for ever. Of a
-    burst (debounce, throttle) it counts from its first enqueue.
+    `key_keep` is how long the key outlives its run: None, not at all; infinite, for ever. For a
+    burst (debounce, throttle) it counts from the first enqueue.
     """
 
     queue: str | None = None
@@ -104,7 +104,8 @@ class Options:
             )
 
     def check_whole(self, *, has_key: bool = False, has_delay: bool = False) -> Options:
-        """InputError where one of them needs another, which neither they nor the job have."""
+        """Raise InputError if an option requires another that neither the options nor the job
+        have."""
         for name in ("key_keep", "on_conflict"):
             if getattr(self, name) is not None and self.key is None and not has_key:
                 raise InputError(f"{name} needs a key")
@@ -115,7 +116,7 @@ class Options:
     def merge(
         self, given: RunOptions | OptionArguments, default_backoff: Backoff | None = None
     ) -> Options:
-        """These options with others on top, which are checked first."""
+        """Return these options with others on top, which are checked first."""
         try:
             named = with_short_names(given, OTHER_NAMES)
         except ValueError as error:
@@ -135,13 +136,14 @@ class Options:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether they name a queue or a priority at most, besides the connection."""
+        """Whether only queue, priority and connection are set."""
         own = replace(self, queue=None, priority=None, connection=None)
         return own == NO_OPTIONS
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """For the SQL function, in values that every driver has: times and JSON are text."""
+        """The parameters of the SQL function, in types that every driver supports: times and JSON
+        are text."""
         return {
             "queue": self.queue,
             "priority": self.priority,
@@ -162,14 +164,14 @@ class Options:
 
 
 NO_OPTIONS = Options()
-# What SQL, the API and the columns call them.
+# Names in SQL, the API and the columns.
 OTHER_NAMES = {
     "delay_seconds": "delay",
     "expires_in_seconds": "expires_in",
     "key_seconds": "key_keep",
     "timeout_seconds": "timeout",
 }
-# Two ways to say the same: the later one counts.
+# Alternatives: the later one counts.
 _OPPOSITES = {
     "run_at": "delay", "delay": "run_at", "expires_at": "expires_in", "expires_in": "expires_at",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The payload of a job: checked at enqueue, stored as JSON, turned back into arguments.
+"""The payload of a job: checked at enqueue, stored as JSON, converted back to arguments.
 
 Everything that can be compiled is compiled once, when the job is declared.
 """
@@ -26,7 +26,7 @@ from rota.errors import JobError, PayloadError
 from rota.jobs.encoding import as_plain, check_size, dump_json, encode_plain, has_nul
 from rota.jobs.signature import Field, Signature, read_signature
 
-# Bytes as base64, because JSON has no bytes; no NaN, because JSON has none of that either.
+# Bytes as base64 and no NaN, because JSON has neither.
 _CONFIG = ConfigDict(
     extra="forbid", allow_inf_nan=False, ser_json_bytes="base64", val_json_bytes="base64"
 )
@@ -78,11 +78,12 @@ class PayloadSchema:
     def of(
         cls, function: Callable[..., Any], job: str, place: str, limit: int = 1_048_576
     ) -> PayloadSchema:
-        """The schema of a function; `limit` is the largest payload in bytes."""
+        """Return the schema of a function; `limit` is the maximum payload size in bytes."""
         return cls(job, read_signature(function, place), place, limit)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The payload for a call with these arguments, checked. Defaults are left to the call."""
+        """Return the checked payload of a call with these arguments. Defaults are filled in by the
+        handler's call."""
         values = self._by_name(args, kwargs) if args else kwargs
         try:
             bound: dict[str, Any] = self._validate(values)
@@ -91,7 +92,7 @@ class PayloadSchema:
             self._refuse(error)
 
     def encode(self, values: dict[str, Any]) -> bytes:
-        """Bound values as JSON that Postgres can hold."""
+        """Encode bound values as JSON that Postgres can store."""
         try:
             raw = self._dump(values)
             check_size(raw)
@@ -108,8 +109,8 @@ class PayloadSchema:
         return raw
 
     def decode(self, raw: bytes, is_validated: bool) -> dict[str, Any]:
-        """Arguments to call the handler with. `is_validated`: an enqueue has checked this payload
-        against a schema with this very hash."""
+        """Return the arguments for the handler. `is_validated`: an enqueue has checked this payload
+        against a schema with the same hash."""
         if is_validated and self._decode_plain is not None:
             return self._decode_plain(raw)
         try:
@@ -132,10 +133,10 @@ class PayloadSchema:
         return values
 
     def _choose_dump(self, fields: Sequence[Field]) -> Callable[[dict[str, Any]], bytes]:
-        # msgspec writes NaN as null; where types do not keep NaN out, take the slower way.
+        # msgspec writes NaN as null; use the slower path if the types do not exclude NaN.
         if self.is_plain and not any(_has_any(field.annotation) for field in fields):
             return encode_plain
-        # A serializer of our own, because the adapter's writes a NaN under Any as null, too.
+        # A separate serializer, because the adapter's also writes a NaN under Any as null.
         schema = self._adapter.core_schema
         serialize = pydantic_core.SchemaSerializer(schema, _SERIALIZER_CONFIG).to_python
         return lambda values: dump_json(
@@ -152,8 +153,8 @@ class PayloadSchema:
     def _refuse(self, error: ValidationError) -> NoReturn:
         # Not `from error`: its text repeats the whole payload.
         details = error.errors(include_url=False)
-        problems = "; ".join(self._problem(it) for it in details)
-        hint = next((hint for it in details if (hint := self._hint(it))), None)
+        problems = "; ".join(self._problem(detail) for detail in details)
+        hint = next((hint for detail in details if (hint := self._hint(detail))), None)
         raise PayloadError(f'job "{self.job}": {problems}', hint=hint) from None
 
     def _problem(self, detail: Any) -> str:
@@ -177,7 +178,7 @@ class PayloadSchema:
         return f"did you mean {near[0]}?" if near else None
 
     def _blame(self, values: dict[str, Any]) -> NoReturn:
-        """Encode argument by argument, to name the one that JSON or jsonb cannot hold."""
+        """Encode each argument separately, to name the one that JSON or jsonb cannot store."""
         for name, value in values.items():
             start = f'job "{self.job}": argument {name}'
             try:
@@ -191,14 +192,14 @@ class PayloadSchema:
 
 
 def stable_hash(schema: Mapping[str, Any]) -> int:
-    """The same signed 32-bit number for the same schema, in every process and release."""
+    """Return the same signed 32-bit number for the same schema, in every process and release."""
     text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     digest = hashlib.blake2b(text.encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 def is_plain(annotation: Any) -> bool:
-    """Whether JSON decodes to values of this type without further work."""
+    """Return whether JSON decodes to values of this type without further work."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is None:
         return annotation in _UNTYPED or annotation in _SCALARS
@@ -220,7 +221,7 @@ def _has_any(annotation: Any) -> bool:
 
 
 def _is_constraint(extra: Any) -> bool:
-    # A validator may make another value of it; a bound or a description does not.
+    # A validator may change the value; a bound or a description does not.
     if isinstance(extra, FieldInfo):
         return all(_is_constraint(part) for part in extra.metadata)
     return isinstance(extra, annotated_types.BaseMetadata | str)
@@ -272,7 +273,7 @@ def _refuse_alias(field: Field, place: str) -> None:
 
 
 def _plain_decoder(shape: Any) -> Callable[[bytes], dict[str, Any]] | None:
-    # Typed, because jsonb stores 1e20 as an integer and a float parameter wants a float back.
+    # Typed, because jsonb stores 1e20 as an integer and a float parameter needs a float.
     try:
         return msgspec.json.Decoder(shape).decode
     except TypeError:

@@ -13,28 +13,28 @@ from rota.store.plans import Plan
 
 
 class Declaration(NamedTuple):
-    """One thing that code declares: its key, whose last part is the name, and its columns."""
+    """A declaration of code: its key, whose last part is the name, and its columns."""
 
     key: tuple[str, ...]
     value: Any
 
 
 class Declarations(Protocol):
-    """A kind of things that code declares beside jobs, such as queues. All kinds together are the
-    build of a process, and the newest build decides about all of them."""
+    """A kind of declarations besides jobs, such as queues. All kinds together form the build of a
+    process, and the newest build decides about all of them."""
 
     noun: str
 
     def said(self) -> Sequence[Declaration]:
-        """All that the code of this process declares."""
+        """Return all declarations of this kind."""
 
     def put(self, build: str | None, forced: Sequence[str] = ()) -> Plan[int]:
-        """Store it, unless newer code than this build says something else; returns how many were
-        written."""
+        """Store the declarations, unless a newer build declares them differently; return how many
+        were written."""
 
 
 class Registry:
-    """One name, one job. Iterates in the order of names. The application is whose jobs they are."""
+    """The declared jobs of an application, one per name. Iterates in the order of names."""
 
     def __init__(self, application: str = "", hooks: Hooks | None = None) -> None:
         self.application = application
@@ -46,13 +46,14 @@ class Registry:
         self._watchers: list[Callable[[], object]] = []
         self._guards: list[Callable[[JobDefinition], object]] = []
         self.kinds: list[Declarations] = []
-        self.build: str | None = None  # what the database was told last
-        # What app.schedule has said, by tenant and name: the columns of the schedule.
+        self.build: str | None = None  # the build that was stored last
+        # Declarations of app.schedule, by tenant and name: the columns of the schedule.
         self.schedules: dict[tuple[str, str], Mapping[str, Any]] = {}
         self.version = 0  # grows with every declaration
 
     def add(self, definition: JobDefinition) -> None:
-        """A second function under a name is an error; the same one, imported again, takes over."""
+        """Add a job. A second function under its name is an error; the same one, imported again,
+        replaces it."""
         known = self._by_name.get(definition.name)
         if known is not None and known.source != definition.source:
             raise JobError(
@@ -77,7 +78,7 @@ class Registry:
             watcher()
 
     def _refuse_taken_alias(self, definition: JobDefinition) -> None:
-        """One name, one job, also where it is an earlier one."""
+        """Require unique names, including aliases."""
         for name in (definition.name, *definition.aliases):
             others = [self._by_alias.get(name)]
             if name != definition.name:
@@ -91,7 +92,7 @@ class Registry:
                     )
 
     def _refuse_another_schedule(self, definition: JobDefinition) -> None:
-        """Which of two holds would depend on the order of imports."""
+        """Require unique schedule names: otherwise the order of imports would decide."""
         for name in definition.schedule_names:
             other = self._by_schedule.get(name)
             if other is not None and other.name != definition.name:
@@ -102,16 +103,17 @@ class Registry:
                 )
 
     def declares_schedule(self, name: str) -> JobDefinition | None:
-        """The job whose decorator declares a schedule of this name."""
+        """Return the job whose decorator declares a schedule of this name."""
         return self._by_schedule.get(name)
 
     def guard(self, guard: Callable[[JobDefinition], object]) -> None:
-        """Calls before each declaration. What it raises, the decorator does, and the job is not
-        declared."""
+        """Call `guard` before each declaration. If it raises, the decorator raises too, and the job
+        is not declared."""
         self._guards.append(guard)
 
     def watch(self, watcher: Callable[[], object]) -> Callable[[], None]:
-        """Calls after each declaration, in the thread that declares; returns how to end that."""
+        """Call `watcher` after each declaration, in the declaring thread; return a function that
+        ends this."""
         self._watchers.append(watcher)
         return lambda: self._watchers.remove(watcher)
 
@@ -124,19 +126,19 @@ class Registry:
         return found
 
     def find(self, name: str) -> JobDefinition | None:
-        """By its name, or an earlier one."""
+        """Find a job by its name or an alias."""
         return self._by_name.get(name) or self._by_alias.get(name)
 
     def names(self) -> list[str]:
         return sorted(self._by_name)
 
     def all_names(self) -> list[str]:
-        """Earlier ones too: under which names its jobs may have runs."""
+        """Return names and aliases, under which the jobs may have runs."""
         return sorted({*self._by_name, *self._by_alias})
 
     @property
     def has_new(self) -> bool:
-        """Whether something was declared that the database has not been told of."""
+        """Whether there are declarations that are not stored yet."""
         return bool(self._new)
 
     def new(self) -> list[JobDefinition]:
@@ -149,7 +151,7 @@ class Registry:
                 del self._new[definition.name]
 
     def forget_stored(self) -> None:
-        """The database is another one: it has to be told of all."""
+        """Mark all jobs as not stored, because the database is another one."""
         self._new = dict(self._by_name)
         self.build = None
 

@@ -1,4 +1,4 @@
-"""A stored result as the type that its handler declares."""
+"""Converts a stored result to the type that its handler declares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODELS_HAVE_THEIR_OWN = "type-adapter-config-unused"
 
 
 def result_decoder(function: Callable[..., Any], job: str) -> Callable[[Any], Any]:
-    """Compiled when it is first used: few programs wait for results."""
+    """Return a decoder that is compiled on first use: few programs wait for results."""
 
     def decode(result: Any) -> Any:
         adapter = _adapter(function)
@@ -27,7 +27,7 @@ def result_decoder(function: Callable[..., Any], job: str) -> Callable[[Any], An
         try:
             return adapter.validate_json(json.dumps(result))
         except ValidationError as error:
-            problems = "; ".join(_problem(it) for it in error.errors(include_url=False))
+            problems = "; ".join(_problem(detail) for detail in error.errors(include_url=False))
             raise ResultError(
                 f'the result of job "{job}" is not of the declared type: {problems}',
                 hint="read it undecoded: (await run.info()).result",
@@ -38,10 +38,11 @@ def result_decoder(function: Callable[..., Any], job: str) -> Callable[[Any], An
 
 @cache
 def _adapter(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
-    """None where what JSON holds is the value, or nobody has said what it is."""
+    """Return an adapter for the declared type; None if the JSON value is already the result, or no
+    type is declared."""
     try:
         annotation = typing.get_type_hints(function, include_extras=True).get("return", Any)
-    except Exception:  # a name that only type checkers can see
+    except Exception:  # a name that only type checkers can resolve
         return None
     if is_plain(annotation) and not _has_float(annotation):
         return None
@@ -54,7 +55,7 @@ def _adapter(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
 
 
 def _has_float(annotation: Any) -> bool:
-    # jsonb may answer 1e20 as a whole number.
+    # jsonb may return 1e20 as a whole number.
     return annotation is float or any(_has_float(part) for part in get_args(annotation))
 
 

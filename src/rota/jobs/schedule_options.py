@@ -1,4 +1,4 @@
-"""From the short arguments of a schedule to the columns of `rota.schedules`, checked on the way."""
+"""Checks the short arguments of a schedule and converts them to columns of `rota.schedules`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ScheduleArguments(TypedDict, total=False):
 
 
 class ScheduleKeywords(ScheduleArguments, total=False):
-    """The same, also by the names that columns and ScheduleInfo have."""
+    """`ScheduleArguments`, also by the names of columns and ScheduleInfo."""
 
     interval_seconds: Seconds | None
     run_at: datetime | None
@@ -79,10 +79,10 @@ class ScheduleKeywords(ScheduleArguments, total=False):
 
 
 def columns(arguments: ScheduleArguments) -> dict[str, Any]:
-    """The columns that are given, in the form of JSON. A value that cannot be is a TimingError.
+    """Return the given columns as JSON values. An invalid value is a TimingError.
 
-    None means what the table has without it: nothing, or its default. A column's own name
-    (`interval_seconds` for `every`) is taken for the argument.
+    None means the value that the table has without it: nothing, or its default. A column's name
+    (`interval_seconds` for `every`) is accepted for the argument.
     """
     given: dict[str, Any] = {}
     try:
@@ -99,27 +99,29 @@ def columns(arguments: ScheduleArguments) -> dict[str, Any]:
 
 
 def columns_to_reset(names: Iterable[str]) -> list[str]:
-    """The columns of these options, which may be given by either name."""
+    """Return the columns of these options, which may be given by either name."""
     found = [OTHER_NAMES.get(name, name) for name in names]
     for name in found:
         if name not in _READ or name == "job":
-            known = ", ".join(one for one in _READ if one != "job")
+            known = ", ".join(option for option in _READ if option != "job")
             raise TimingError(f"unknown schedule option {name}", hint=f"choose from {known}")
     return [_READ[name][0] for name in found]
 
 
 def complete(given: Mapping[str, Any]) -> dict[str, Any]:
-    """All columns of a whole schedule; those that are not given have their default."""
+    """Return all columns of a schedule; missing ones get their default."""
     return DEFAULTS | dict(given)
 
 
 def check_timing(stored: Mapping[str, Any]) -> None:
-    """The columns of a whole schedule say when it runs, and can be followed."""
+    """Raise TimingError unless the columns of a schedule have exactly one valid timing."""
     kinds = ("cron", "interval_seconds", "run_at", "init")
     found = [name for name in kinds if stored.get(name) is not None]
     if len(found) != 1:
-        said = " and ".join(_SHORT[name] for name in found) or "none"
-        raise TimingError(f"a schedule needs exactly one of cron, every, at and init, found {said}")
+        listed = " and ".join(_SHORT[name] for name in found) or "none"
+        raise TimingError(
+            f"a schedule needs exactly one of cron, every, at and init, found {listed}"
+        )
     if stored.get("every_from") == "end" and "interval_seconds" not in found:
         raise TimingError("every_from = end requires every: the interval starts when a run ends")
     if found != ["init"]:
@@ -129,8 +131,8 @@ def check_timing(stored: Mapping[str, Any]) -> None:
 
 
 def refuse_ignored(given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-    """TimingError for what only a cron expression can follow, given to a whole schedule (`stored`)
-    that has none."""
+    """Raise TimingError for given options that require a cron expression, if the schedule
+    (`stored`) has none."""
     if stored.get("cron") is not None:
         return
     for column, what in _OF_CRON.items():
@@ -151,7 +153,7 @@ _SHORT = {"cron": "cron", "interval_seconds": "every", "run_at": "at", "init": "
 
 
 def _without_every(given: dict[str, Any]) -> dict[str, Any]:
-    """`@every 90s` is an interval, and stored as one."""
+    """Store `@every 90s` as an interval."""
     cron = given.get("cron")
     if cron is None:
         return given
@@ -163,7 +165,7 @@ def _without_every(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-# Reading one value each; the name is for the error.
+# Readers of single values; the name is for the error.
 
 
 def _text(name: str, value: Any) -> str:
@@ -241,7 +243,7 @@ def _mapping(name: str, value: Any) -> Any:
 
 def _words(name: str, value: Any) -> list[str]:
     listed = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else None
-    if listed is None or not all(isinstance(one, str) and one for one in listed):
+    if listed is None or not all(isinstance(word, str) and word for word in listed):
         raise TimingError(f"{name} must be a list of strings, not {value!r}")
     return listed
 
@@ -249,7 +251,7 @@ def _words(name: str, value: Any) -> list[str]:
 def _requires(name: str, value: Any) -> list[dict[str, Any]]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise TimingError(f"{name} must be a list of names, not {value!r}")
-    return [_requirement(one) for one in value]
+    return [_requirement(required) for required in value]
 
 
 def _requirement(one: Any) -> dict[str, Any]:
@@ -271,7 +273,7 @@ def _name_and_time(one: Any) -> tuple[Any, Any]:
 
 
 _POSITIVE = _seconds(0, is_open=True)
-# Argument: column, what None means, and how a value is read.
+# Argument: column, meaning of None, and the reader of a value.
 _READ: Final[dict[str, tuple[str, Any, Callable[[str, Any], Any]]]] = {
     "job": ("job", None, _text),
     "cron": ("cron", None, _text),
@@ -312,6 +314,6 @@ _READ: Final[dict[str, tuple[str, Any, Callable[[str, Any], Any]]]] = {
     "metadata": ("metadata", {}, _mapping),
     "enabled": ("is_enabled", None, _flag),
 }
-# What ScheduleInfo, the API and the columns call them.
+# Names in ScheduleInfo, the API and the columns.
 OTHER_NAMES: Final = {column: name for name, (column, _, _) in _READ.items() if column != name}
 DEFAULTS: Final = {column: default for column, default, _ in _READ.values() if column != "job"}

@@ -1,4 +1,4 @@
-"""What a handler's signature says: which parameters are payload, and which is the context."""
+"""Reads a handler's signature: the parameters of the payload, and the one of the context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_DEFAULT = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One parameter that is part of the payload."""
+    """A parameter that is part of the payload."""
 
     name: str
     annotation: Any
@@ -37,8 +37,8 @@ class Field:
 class Signature:
     """The payload's fields, and the parameter that gets the context.
 
-    `positional` are the names that enqueue may fill by position: the context is left out, because
-    whoever enqueues has none.
+    `positional` are the names that an enqueue may fill by position, without the context, because an
+    enqueue has none.
     """
 
     fields: tuple[Field, ...]
@@ -47,7 +47,7 @@ class Signature:
 
 
 def read_signature(function: Callable[..., Any], place: str) -> Signature:
-    """Read it once, at decoration. `place` names the function in errors."""
+    """Read the signature once, at decoration. `place` names the function in errors."""
     hints = _resolve_hints(function, place)
     fields: list[Field] = []
     positional: list[str] = []
@@ -69,7 +69,7 @@ def read_signature(function: Callable[..., Any], place: str) -> Signature:
 
 
 def is_context(annotation: Any) -> bool:
-    """Whether a parameter asks for the context: `Context`, `Context | None` or annotated so."""
+    """Return whether a parameter takes the context: `Context`, `Context | None` or `Annotated`."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return is_context(get_args(annotation)[0])
@@ -88,8 +88,8 @@ def _refuse_unusable(parameter: inspect.Parameter, place: str) -> None:
 
 
 def _refuse_late_context(parameter: inspect.Parameter, place: str) -> None:
-    """Type checkers take a context that callers must give, but does not come first, for an argument
-    of the enqueue."""
+    """Refuse a required context that is not the first parameter: type checkers would treat it as an
+    argument of the enqueue."""
     if parameter.default is _NO_DEFAULT:
         raise JobError(
             f"{place}: the context must be the first parameter, or have a default",
@@ -99,10 +99,10 @@ def _refuse_late_context(parameter: inspect.Parameter, place: str) -> None:
 
 
 def _resolve_hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
-    """Annotations as types, also where `from __future__ import annotations` made them text.
+    """Return annotations as types, also if `from __future__ import annotations` made them text.
 
-    The return type is left out: nothing here needs it, and it may name what only a type checker
-    imports.
+    The return type is omitted: it is not needed here, and may name a type that only type checkers
+    import.
     """
     inner = inspect.unwrap(function)
     known: Mapping[str, Any] = getattr(inner, "__globals__", {})
@@ -125,8 +125,8 @@ def _resolve_hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
 
 
 def _more_names(known: Mapping[str, Any]) -> dict[str, Any]:
-    """The context's names, which only a type checker may have imported, and the local names of
-    the function that declares the job: the first one outwards that is not Rota's own."""
+    """Return the context's names, which may be imported for type checkers only, and the local names
+    of the function that declares the job: the nearest frame outside Rota."""
     ours = {"Context": Context, "rota": types.SimpleNamespace(Context=Context)}
     names = {name: value for name, value in ours.items() if name not in known}
     frame: types.FrameType | None = sys._getframe()

@@ -1,7 +1,7 @@
-"""Definitions from code into `rota.jobs`, which every enqueue reads.
+"""Stores job definitions from code in `rota.jobs`, which every enqueue reads.
 
-What is new or has changed is written; fields that an operator touched stay. Which process may write
-when old and new code run side by side is the database's to say: docs/decisions/0011.
+New and changed definitions are written; fields that an operator edited stay. When old and new code
+run side by side, the database decides which process may write: docs/decisions/0011.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rota.store.statements import Statements
 
 T = TypeVar("T")
 Put = dict[str, int]
-# Columns of schedules that code may compute when it starts: `start_at=` an hour from now.
+# Columns of schedules that code may compute at its start: `start_at=` an hour from now.
 INSTANTS = ("run_at", "start_at", "end_at")
 
 
@@ -37,7 +37,7 @@ async def register(
     config: Config,
     application: str = "",
 ) -> list[str]:
-    """Store the definitions; returns the names of those that are new or have changed."""
+    """Store the definitions; return the names of new and changed ones."""
     with translate():
         async with connection.cursor(row_factory=tuple_row) as cursor:
             query = declare(declared(definitions, config, application))
@@ -52,7 +52,7 @@ def register_sync(
     config: Config,
     application: str = "",
 ) -> list[str]:
-    """The same on a sync connection."""
+    """Store the definitions on a sync connection."""
     with translate(), connection.cursor(row_factory=tuple_row) as cursor:
         query = declare(declared(definitions, config, application))
         cursor.execute(*statements.of(query))
@@ -62,39 +62,39 @@ def register_sync(
 async def store_new(
     connection: AsyncConnection[Any], statements: Statements, registry: Registry, config: Config
 ) -> None:
-    """Register what has been declared since the last time."""
+    """Register the jobs declared since the last time."""
     fresh = registry.new()
-    told = declared(fresh, config, registry.application, registry=registry)
+    new = declared(fresh, config, registry.application, registry=registry)
     with translate():
-        await connection.execute(*statements.of(declare(told)))
-    registry.mark_stored(fresh, told["build"])
+        await connection.execute(*statements.of(declare(new)))
+    registry.mark_stored(fresh, new["build"])
 
 
 def store_new_sync(
     connection: Connection[Any], statements: Statements, registry: Registry, config: Config
 ) -> None:
-    """The same on a sync connection; the application's first one does it for all jobs."""
+    """Register new jobs on a sync connection; the application's first connection registers all."""
     fresh = registry.new()
-    told = declared(fresh, config, registry.application, registry=registry)
+    new = declared(fresh, config, registry.application, registry=registry)
     with translate():
-        connection.execute(*statements.of(declare(told)))
-    registry.mark_stored(fresh, told["build"])
+        connection.execute(*statements.of(declare(new)))
+    registry.mark_stored(fresh, new["build"])
 
 
 def with_new(registry: Registry, config: Config, plan: Plan[T]) -> Plan[T]:
-    """A plan that may name jobs declared since the last time: they are registered with it."""
+    """Run a plan that may name new jobs: they are registered with it."""
     fresh = registry.new()
     if not fresh:
         return (yield from plan)
-    told = declared(fresh, config, registry.application, registry=registry)
-    yield from declare_plan(told)
+    new = declared(fresh, config, registry.application, registry=registry)
+    yield from declare_plan(new)
     answer = yield from plan
-    registry.mark_stored(fresh, told["build"])
+    registry.mark_stored(fresh, new["build"])
     return answer
 
 
 def put_others(registry: Registry, build: str | None, forced: Sequence[str] = ()) -> Plan[Put]:
-    """What code declares beside jobs, once the jobs are told; how many were written, by kind.
+    """Store the declarations besides jobs, after the jobs; return how many were written, by kind.
     `forced` are jobs whose edits are overwritten."""
     written: Put = {}
     for kind in registry.kinds:
@@ -105,7 +105,7 @@ def put_others(registry: Registry, build: str | None, forced: Sequence[str] = ()
 def whole(
     registry: Registry, config: Config, *, worker: int | None = None, forced: Sequence[str] = ()
 ) -> Declared:
-    """Everything, so that what is gone from the code can be marked."""
+    """Return all declarations, so that those removed from the code can be marked."""
     found = declared(registry, config, registry.application, registry=registry)
     return {**found, "worker": worker, "names": registry.names(), "forced": list(forced)}
 
@@ -117,11 +117,12 @@ def declared(
     *,
     registry: Registry | None = None,
 ) -> Declared:
-    """What the database is told. The build is that of all that the process declares."""
-    rows = sorted((row(it, config) for it in definitions), key=lambda one: str(one["name"]))
-    everything = rows if registry is None else [row(it, config) for it in registry]
+    """Return the declarations for the database. The build covers all declarations of the
+    process."""
+    rows = sorted((row(job, config) for job in definitions), key=lambda job: str(job["name"]))
+    everything = rows if registry is None else [row(job, config) for job in registry]
     kinds = [] if registry is None else registry.kinds
-    others = {kind.noun: said for kind in kinds if (said := kind.said())}
+    others = {kind.noun: made for kind in kinds if (made := kind.said())}
     return {
         "jobs": json.dumps(rows, ensure_ascii=False),
         "payload_bytes": config.runs.payload_bytes,
@@ -137,26 +138,26 @@ def declared(
 
 
 def build_of(rows: Iterable[dict[str, Any]], others: Mapping[str, Sequence[Declaration]]) -> str:
-    """A digest of all that is declared: two processes with the same one run the same code."""
-    jobs = sorted((str(one["name"]), one["hash"]) for one in rows)
+    """Return a digest of all declarations: processes with the same digest run the same code."""
+    jobs = sorted((str(job["name"]), job["hash"]) for job in rows)
     if not others:
         return _digest(jobs)
-    told = {
-        noun: sorted((*one.key, _digest(one.value)) for one in said)
-        for noun, said in others.items()
+    declared_others = {
+        noun: sorted((*declaration.key, _digest(declaration.value)) for declaration in made)
+        for noun, made in others.items()
     }
-    return _digest([jobs, told])
+    return _digest([jobs, declared_others])
 
 
 def shape_of(rows: Iterable[dict[str, Any]], others: Mapping[str, Sequence[Declaration]]) -> str:
-    """The same without what a process may compute anew at each start: instants, and for whom the
-    schedules of tenants are."""
-    jobs = sorted((str(one["name"]), _digest(_lasting(one))) for one in rows)
-    told = {
-        noun: sorted({(one.key[-1], _digest(_lasting(one.value))) for one in said})
-        for noun, said in others.items()
+    """Return the digest without values that a process may compute at each start: instants, and the
+    tenants of schedules."""
+    jobs = sorted((str(job["name"]), _digest(_lasting(job))) for job in rows)
+    declared_others = {
+        noun: sorted({(it.key[-1], _digest(_lasting(it.value))) for it in made})
+        for noun, made in others.items()
     }
-    return _digest([jobs, told])
+    return _digest([jobs, declared_others])
 
 
 def _lasting(value: Any) -> Any:
@@ -167,9 +168,9 @@ def _lasting(value: Any) -> Any:
 
 
 def row(definition: JobDefinition, config: Config) -> dict[str, Any]:
-    """A definition as the database reads it. Where the function is does not count as a change:
+    """Return a definition as the database reads it. The function's place is not part of the hash:
     two hosts may keep the same code in different places."""
-    told = {
+    hashed = {
         "name": definition.name,
         "executor": definition.executor,
         "payload_schema": definition.schema.json_schema,
@@ -177,13 +178,13 @@ def row(definition: JobDefinition, config: Config) -> dict[str, Any]:
         "schedules": definition.schedules,
     }
     if definition.aliases:
-        told["aliases"] = definition.aliases
+        hashed["aliases"] = definition.aliases
     aside = {"source": definition.source, "signature": definition.schema.hash}
-    return told | {"hash": _digest(told)} | aside
+    return hashed | {"hash": _digest(hashed)} | aside
 
 
 def _defaults(definition: JobDefinition, config: Config) -> dict[str, Any]:
-    """The columns of `rota.jobs` that operators may change."""
+    """Return the columns of `rota.jobs` that operators may change."""
     runs = config.runs
     backoff = definition.backoff
     return {

@@ -54,7 +54,7 @@ class DeclaredArguments(TypedDict, total=False):
 
 
 class DeclaredKeywords(DeclaredArguments, total=False):
-    """The same, also by the names that columns and ScheduleInfo have."""
+    """`DeclaredArguments`, also by the names of columns and ScheduleInfo."""
 
     jitter_seconds: Seconds
     catch_up_seconds: Seconds | None
@@ -66,7 +66,7 @@ class DeclaredKeywords(DeclaredArguments, total=False):
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSchedule:
-    """A checked declaration, as columns of `rota.schedules`; name None: the job's own."""
+    """A checked declaration, as columns of `rota.schedules`; without a name, it gets the job's."""
 
     name: str | None
     columns: Mapping[str, Any]
@@ -121,12 +121,12 @@ def after(name: str, within: Duration | None = None) -> Requirement:
 
 
 def name_schedules(job: str, declared: Iterable[DeclaredSchedule]) -> list[dict[str, Any]]:
-    """The job's name, then name-2, name-3 for those that were given none."""
+    """Name the schedules: unnamed ones get the job's name, then name-2, name-3."""
     named = []
-    for number, one in enumerate(declared, start=1):
+    for number, schedule in enumerate(declared, start=1):
         own = job if number == 1 else f"{job}-{number}"
-        named.append({"name": one.name or own, **one.columns})
-    names = [str(one["name"]) for one in named]
+        named.append({"name": schedule.name or own, **schedule.columns})
+    names = [str(columns["name"]) for columns in named]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise JobError(f'job "{job}": two of its schedules have the same name: {", ".join(twice)}')

@@ -1,4 +1,4 @@
-"""Enqueues and events that carry the caller's trace with them."""
+"""Enqueues and events that carry the caller's trace context."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class TracedEnqueuer(Enqueuer):
-    """The same, until somebody imports OpenTelemetry: then each enqueue is a span, and its runs
-    remember it. Without a provider a context that came from elsewhere is passed on."""
+    """An enqueuer that creates a span for each enqueue, stored with its runs, once OpenTelemetry is
+    imported. Without a provider, a context received from elsewhere is passed on."""
 
     def send(self, call: Call[R]) -> Coroutine[Any, Any, Run[R]]:
         return self._send_traced(call) if otel.is_loaded() else super().send(call)
@@ -67,29 +67,30 @@ class TracedEnqueuer(Enqueuer):
 
 
 class TracedEmitter(Emitter):
-    """An event is a span, the parent of the attempts that it leads to."""
+    """Creates a span for each event, the parent of the attempts that it leads to."""
 
     async def send(
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
     ) -> Started:
-        with _emitting(event) as told:
+        with _emitting(event) as started:
             options["metadata"] = with_carrier(options.get("metadata"))
             runs = await super().send(event, payload, connection, **options)
-            told += runs
+            started += runs
         return runs
 
     def send_sync(
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
     ) -> Started:
-        with _emitting(event) as told:
+        with _emitting(event) as started:
             options["metadata"] = with_carrier(options.get("metadata"))
             runs = super().send_sync(event, payload, connection, **options)
-            told += runs
+            started += runs
         return runs
 
 
 def with_carrier(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What is wrong with the caller's is for the emitter to say."""
+    """Add the trace context to metadata. Invalid metadata is returned unchanged; the emitter
+    reports it."""
     fields = otel.carrier()
     if fields is None or (metadata is not None and not isinstance(metadata, Mapping)):
         return metadata
@@ -98,7 +99,7 @@ def with_carrier(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None
 
 @contextmanager
 def _emitting(event: str) -> Iterator[list[Run]]:
-    """To be filled with the runs that it led to."""
+    """Create the span of an event; the yielded list is to be filled with its runs."""
     tracer, runs = otel.tracer(), list[Run]()
     if tracer is None:
         yield runs
@@ -109,7 +110,7 @@ def _emitting(event: str) -> Iterator[list[Run]]:
 
 
 def carrying(options: Options) -> Options:
-    """These options with the current context in their metadata."""
+    """Return these options with the current trace context in their metadata."""
     fields = otel.carrier()
     return options if fields is None else _with_fields(options, fields)
 
@@ -132,8 +133,8 @@ def _told(span: Span, run: Run[R]) -> Run[R]:
 
 
 def _carrying(calls: list[Call[R]]) -> list[Call[R]]:
-    """With the current context in their metadata. Calls that share their options still do, as a
-    batch of such calls is a cheaper statement."""
+    """Return the calls with the current trace context in their metadata. Calls that share their
+    options still do, because a batch of such calls is a cheaper statement."""
     fields = otel.carrier()
     if fields is None:
         return calls

@@ -1,4 +1,4 @@
-"""Payloads of other releases: which of them a job's code takes, and how old ones are made new."""
+"""Payloads of other releases: which of them a job's code accepts, and how old ones are upgraded."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Upgrade = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 def intake_of(signature: int, upgrade: Upgrade | None, release: str | None) -> int:
-    """The same number where the same payloads are taken. The signature says most of it; a release
-    may have changed a validator, which no signature shows."""
+    """Return a number that is equal if the same payloads are accepted. It consists mostly of the
+    signature; a release may have changed a validator, which no signature shows."""
     if upgrade is None and release is None:
         return signature
     return stable_hash({"signature": signature, "upgrade": _digest(upgrade), "release": release})
@@ -32,10 +32,11 @@ def take(
     *,
     is_newer: bool,
 ) -> tuple[bytes, dict[str, Any]]:
-    """The payload as this code takes it, with its arguments; a PayloadError says why it does not.
+    """Return the payload as this code accepts it, with its arguments; a PayloadError says why it
+    does not.
 
-    A payload that an older signature accepted is upgraded; one that nobody checked is upgraded if
-    it does not fit. One of a newer signature never is: the function does not know it.
+    A payload that an older signature accepted is upgraded; an unchecked one is upgraded if it does
+    not fit. A payload of a newer signature is never upgraded: the function does not support it.
     """
     if upgrade is None or is_newer:
         return raw, schema.decode(raw, False)
@@ -64,7 +65,7 @@ def _upgraded(
 
 
 def _digest(function: Upgrade | None) -> str | None:
-    """Of what a function does, as far as its code shows it."""
+    """Return a digest of a function's code, as far as it is accessible."""
     if function is None:
         return None
     code = getattr(function, "__code__", None)

@@ -1,7 +1,6 @@
-"""Checks of the values that job declarations and enqueue options share.
+"""Checks of values that job declarations and enqueue options share.
 
-They raise ValueError; the caller knows whether that is a JobError or an InputError, and of which
-job.
+They raise ValueError; the caller turns it into a JobError or an InputError and names the job.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from rota.model.log import LEVELS
 from rota.model.tenant import LONGEST_NAME, tenant_fault
 
 YEAR = 31_536_000.0
-# A float4 column holds it: shorter timeouts would stop an attempt before it began anyway.
+# A float4 column can hold it; shorter timeouts would stop an attempt before it began.
 SHORTEST = 0.001
 
 
@@ -38,7 +37,7 @@ def check_text(name: str, value: Any, most: int, least: int = 1) -> str:
 
 
 def check_tenant(name: str, value: Any) -> str:
-    """Of one that is named; a run that nobody in particular owns has the tenant ''."""
+    """Check the name of a tenant; runs without a tenant have ''."""
     fault = tenant_fault(check_text(name, value, most=LONGEST_NAME))
     if fault is not None:
         raise ValueError(f"{name} {fault}, not {value!r}")
@@ -46,7 +45,7 @@ def check_tenant(name: str, value: Any) -> str:
 
 
 def checked_tenant(name: str) -> str:
-    """InputError if no tenant can be called so."""
+    """Return the name; raise InputError if it is not a valid tenant name."""
     try:
         return check_tenant("the name of a tenant", name)
     except ValueError as error:
@@ -54,8 +53,8 @@ def checked_tenant(name: str) -> str:
 
 
 def with_short_names(given: Mapping[str, Any], others: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments by their short names. A value may also be given by the name that columns and JSON
-    have for it (`timeout_seconds`); ValueError if it is given by both."""
+    """Return arguments by their short names. A value may also be given by the name of its column or
+    JSON key (`timeout_seconds`); raise ValueError if it is given by both."""
     named: dict[str, Any] = {}
     for name, value in given.items():
         short = others.get(name, name)
@@ -72,7 +71,7 @@ def check_number(name: str, value: Any, least: int, most: int) -> int:
 
 
 def check_duration(name: str, value: Any, least: float = SHORTEST, most: float = YEAR) -> float:
-    """The seconds of a duration: a number, a timedelta or a text."""
+    """Return the seconds of a duration: a number, a timedelta or a text."""
     seconds = read_duration(value)
     if seconds is None or not least <= seconds <= most:
         raise ValueError(
@@ -82,7 +81,7 @@ def check_duration(name: str, value: Any, least: float = SHORTEST, most: float =
 
 
 def checked_delay(value: Duration | None) -> float | None:
-    """In seconds; InputError if it is negative, or nobody can wait so long."""
+    """Return a delay in seconds; raise InputError if it is negative or too long."""
     try:
         return None if value is None else check_duration("delay", value, 0, LONGEST_SECONDS)
     except ValueError as error:
@@ -96,18 +95,20 @@ def check_tags(name: str, value: Any) -> tuple[str, ...]:
 
 
 def check_events(name: str, value: Any) -> tuple[str, ...]:
-    """One name or many, each once."""
+    """Check event names, given as one or many; return each once."""
     given = (value,) if isinstance(value, str) else value
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise ValueError(f"{name} must be a list of names, not {value!r}")
-    return tuple(dict.fromkeys(check_event(f"each of {name}", one) for one in given))
+    return tuple(dict.fromkeys(check_event(f"each of {name}", event) for event in given))
 
 
 def check_event_filters(name: str, value: Any) -> dict[str, Any]:
-    """By event or pattern; the database checks what compares."""
+    """Check filters by event or pattern; the database checks their comparisons."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{name} must map events to filters, not {value!r}")
-    return {check_event(f"each of {name}", key): check_filter(it) for key, it in value.items()}
+    return {
+        check_event(f"each of {name}", key): check_filter(where) for key, where in value.items()
+    }
 
 
 def check_filter(value: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who did what: reading it, and writing what no SQL function records by itself."""
+"""Reads the audit, and writes entries that no SQL function records."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def write_audit(
 
 
 def act_as(actor: str | None) -> Plan[None]:
-    """The audit names this actor for what follows in the transaction."""
+    """Name this actor in the audit for the rest of the transaction."""
     yield Ask("audit/act_as", {"actor": actor})
 
 
 def because(reason: str | None, plan: Plan[T]) -> Plan[T]:
-    """What the plan writes to the audit has this reason, where it gives none of its own."""
+    """Use this reason for the plan's audit entries that have none of their own."""
     if reason is not None:
         yield Ask("audit/because", {"reason": reason})
     return (yield from plan)
@@ -85,7 +85,7 @@ def page_audit(
 
 
 def past_instant(at: datetime | timedelta | None, now: datetime) -> datetime | None:
-    """A timedelta counts back from now."""
+    """Return an instant; a timedelta counts back from now."""
     return now - at if isinstance(at, timedelta) else at
 
 

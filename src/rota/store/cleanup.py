@@ -18,9 +18,9 @@ MOST_TABLES = 1000
 
 
 def list_cleanups() -> Plan[list[ScheduleInfo]]:
-    """By name; Rota's own one only if somebody gave it rules."""
+    """Return cleanups by name; Rota's own only if it was given rules."""
     found = yield from list_schedules(job=JOB, system=True)
-    return [one for one in found if not one.tenant and (rules_of(one) or not one.is_system)]
+    return [info for info in found if not info.tenant and (rules_of(info) or not info.is_system)]
 
 
 def find_cleanup(name: str) -> Plan[ScheduleInfo]:
@@ -28,21 +28,21 @@ def find_cleanup(name: str) -> Plan[ScheduleInfo]:
     if found is not None and found.job == JOB:
         return found
     known = yield from list_cleanups()
-    near = get_close_matches(name, [one.name for one in known], 1)
+    near = get_close_matches(name, [cleanup.name for cleanup in known], 1)
     hint = f"did you mean {near[0]}?" if near else listed("cleanups")
     raise ScheduleNotFound(f'no cleanup is named "{name}"', hint=hint)
 
 
 def rules_of(stored: ScheduleInfo) -> list[Mapping[str, Any]]:
     rules = (stored.payload or {}).get("rules")
-    return [one for one in rules if isinstance(one, dict)] if isinstance(rules, list) else []
+    return [rule for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
 
 
 def info_of(stored: ScheduleInfo) -> CleanupInfo:
     return CleanupInfo(
         name=stored.name,
         description=stored.description,
-        rules=[rule_of(one) for one in rules_of(stored)],
+        rules=[rule_of(rule) for rule in rules_of(stored)],
         timing=stored.timing,
         timezone=stored.timezone,
         state=stored.state,
@@ -53,7 +53,7 @@ def info_of(stored: ScheduleInfo) -> CleanupInfo:
 
 
 def plan_cleanup(stored: ScheduleInfo) -> Plan[list[CleanupCount]]:
-    """How many rows each of its rules would remove now."""
+    """Count the rows that each rule of the cleanup would remove now."""
     rules = rules_of(stored)
     rows = yield Ask("cleanup/plan", {"payload": json.dumps({"rules": rules})})
     return [
@@ -63,7 +63,7 @@ def plan_cleanup(stored: ScheduleInfo) -> Plan[list[CleanupCount]]:
 
 
 def known_tables(names: list[str] | None = None) -> Plan[Rows]:
-    """Tables that rows can be removed from, or those of them that are called so."""
+    """Return the tables that cleanups can remove rows from, all or those of these names."""
     rows = yield Ask("cleanup/known_tables", {"names": names, "most": MOST_TABLES})
     return rows
 
@@ -74,11 +74,11 @@ def list_tables() -> Plan[list[CleanupTable]]:
 
 
 def resolve_table(name: str) -> Plan[str]:
-    """Its name with its schema; InputError if there is none."""
+    """Return the table's name with its schema; raise InputError if there is no such table."""
     rows = yield Ask("cleanup/table", {"name": name})
     if rows:
         return str(rows[0]["name"])
-    known = [one.name for one in (yield from list_tables())]
-    near = get_close_matches(name, known + [one.partition(".")[2] for one in known], 1)
+    known = [table.name for table in (yield from list_tables())]
+    near = get_close_matches(name, known + [full_name.partition(".")[2] for full_name in known], 1)
     hint = f"did you mean {near[0]}?" if near else "name it with its schema: public.sessions"
     raise InputError(f'there is no table "{name}"', hint=hint)

@@ -9,7 +9,7 @@ from rota.store.queries import Query, only
 
 
 def read_clock() -> Plan[datetime]:
-    """Business time."""
+    """Return the business time (`rota.now()`)."""
     rows = yield Ask("clock/now", {})
     now: datetime = rows[0]["now"]
     return now

@@ -1,4 +1,4 @@
-"""Job definitions of code: declared to the database, and read back with what operators changed."""
+"""Job definitions from code: registering them, and reading the changes of operators."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rota.store.queries import Query, column
 
 
 class Declared(TypedDict):
-    """What a process declares. `jobs` is JSON; `worker` and `names` are given by workers, which
-    know everything that their code declares; `forced` are jobs whose edits are overwritten.
-    `build` is a digest of all that the process declares, `shape` the same without what may differ
-    from start to start, None where it declares nothing; `before` is the build that it told before
-    it declared more."""
+    """The declarations of a process. `jobs` is JSON; `worker` and `names` are given by workers,
+    which have all declarations of their code; `forced` are jobs whose edits are overwritten.
+    `build` is a digest of all declarations, `shape` the same without parts that may differ from
+    start to start, None if nothing is declared; `before` is the build that the process registered
+    before it declared more."""
 
     jobs: str
     payload_bytes: int
@@ -29,24 +29,24 @@ class Declared(TypedDict):
 
 
 class Refreshed(NamedTuple):
-    """Whether declaring again would write something, and what operators changed, by job."""
+    """Whether registering again would write something, and the changes of operators, by job."""
 
     must_sync: bool
     overrides: Mapping[str, Mapping[str, Any]]
 
 
 def declare(declared: Declared) -> Query[list[str]]:
-    """Answers the names of those that are new or have changed."""
+    """Register jobs; return the names of new and changed ones."""
     return Query("jobs/register", declared, column)
 
 
 def declare_plan(declared: Declared) -> Plan[None]:
-    """The same as part of a plan."""
+    """Register jobs as part of a plan."""
     yield Ask("jobs/register", dict(declared))
 
 
 def is_newer(job: str, signature: int, own: int) -> Query[bool]:
-    """Whether a signature of a job came after this one."""
+    """Return whether `signature` of a job is newer than `own`."""
     params = {"job": job, "other": signature, "own": own}
     return Query("jobs/newer_signature", params, lambda rows: bool(rows[0][0]))
 

@@ -1,8 +1,8 @@
-"""From errors of a driver to errors of Rota: the one place that knows their codes.
+"""Translates drivers' errors to Rota's; the only place that interprets SQLSTATEs.
 
-SQL functions of the schema raise SQLSTATEs of class RO. On our own connections every error becomes
-one of ours. On a caller's connection only those of class RO do: the rest is between the caller
-and the driver, whose errors the caller may well expect, like a serialization failure to repeat.
+SQL functions of the schema raise SQLSTATEs of class RO. On Rota's connections every error is
+translated. On a caller's connection only class RO is: the caller may expect other errors of the
+driver, like a serialization failure to repeat.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import psycopg
 from rota.errors import DatabaseError, RotaError, SchemaError, from_sqlstate
 from rota.model.wording import said
 
-# Schema, table or function not there: the database was not migrated, or not far enough.
-# Whose database it is, nobody knows here.
+# Schema, table or function is missing: the database was not migrated, or not far enough. The
+# configuration of the database is not known here.
 _MISSING = (
     "the schema is missing or too old: run `rota migrate` for this database;"
     " `--app` or `--config` tells it which one"
@@ -28,7 +28,7 @@ _INTERNAL = "XX000"  # internal_error
 
 
 class _Translation:
-    """Reusable and without state: a generator-based context manager costs a microsecond."""
+    """A reusable context manager without state: one based on a generator costs a microsecond."""
 
     __slots__ = ("_is_foreign",)
 
@@ -58,18 +58,19 @@ _OWN, _FOREIGN = _Translation(is_foreign=False), _Translation(is_foreign=True)
 
 
 def translate() -> _Translation:
-    """`with translate(): …` round statements on our own connections."""
+    """Translate errors of statements on Rota's connections: `with translate(): …`."""
     return _OWN
 
 
 def translate_foreign() -> _Translation:
-    """`with translate_foreign(): …` round statements on a caller's connection, of any driver."""
+    """Translate errors of statements on a caller's connection, of any driver."""
     return _FOREIGN
 
 
 def is_missing_partition(error: Any) -> bool:
-    """No partition takes the row. Not by its words, which are in the server's language: of all
-    violations it is the one that names no constraint. An error of psycopg or asyncpg, or None."""
+    """Return whether a row has no partition. The message cannot be used, as it is in the server's
+    language: this is the only check violation without a constraint name. `error` is of psycopg or
+    asyncpg, or None."""
     if getattr(error, "sqlstate", None) != _CHECK_VIOLATION:
         return False
     about = getattr(error, "diag", error)
@@ -77,7 +78,7 @@ def is_missing_partition(error: Any) -> bool:
 
 
 def as_rota_error(error: Any) -> RotaError:
-    """An error with a SQLSTATE, of psycopg or asyncpg, as one of ours."""
+    """Translate an error with a SQLSTATE, of psycopg or asyncpg."""
     diag = getattr(error, "diag", None)
     if diag is not None and diag.message_primary:
         message, detail, hint = diag.message_primary, diag.message_detail, diag.message_hint
@@ -85,21 +86,21 @@ def as_rota_error(error: Any) -> RotaError:
         message = str(getattr(error, "message", None) or error)
         detail, hint = getattr(error, "detail", None), getattr(error, "hint", None)
     if error.sqlstate is None and isinstance(error, psycopg.DataError):
-        # Of the driver, about a value that came: the database is there.
+        # An error of the driver about a received value: not an outage.
         return DatabaseError(f"a value cannot be read: {message}", sqlstate=_UNREADABLE)
     if error.sqlstate is None and isinstance(error, psycopg.ProgrammingError):
-        # Of the driver, about a statement that it was given: neither is this an outage.
+        # An error of the driver about a statement: not an outage either.
         return DatabaseError(message, sqlstate=_INTERNAL)
     if error.sqlstate in _NOT_THERE:
         return SchemaError(message, hint=_MISSING)
     if str(error.sqlstate).startswith("RO"):
-        # Ours, in the words of SQL.
+        # One of Rota's errors, worded for SQL.
         message, hint = said(message, "python"), said(hint or "", "python") or None
     return from_sqlstate(error.sqlstate, message, detail, hint)
 
 
 def find_sqlstate(error: BaseException) -> Any:
-    """The driver's own error inside what an ORM has wrapped round it; None if there is none."""
+    """Return the driver's error inside an ORM's error; None if there is none."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:

@@ -1,4 +1,4 @@
-"""Events that somebody emits, and those that are kept."""
+"""Emits and reads events."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from rota.store.plans import Ask, Plan, Rows
 from rota.store.queries import Query, each
 
 _FILTERS = ("id", "tenant", "name", "pattern", "key", "job", "outcome", "text")
-# Of so many a name is looked up in each, for the key of events leads with the tenant.
+# Up to this many tenants, a name is looked up in each, because the key of events begins with the
+# tenant.
 _FEW_TENANTS = 100
 
 
 class EmittedRun(NamedTuple):
-    """A run that an event has started, or that was there already. One without a run, which says
-    the event's number only, where nothing was started."""
+    """A run that an event has started, or an existing one. If nothing was started, a single entry
+    has only the event's id."""
 
     run: int | None
     job: str | None
@@ -39,8 +40,8 @@ def emit(params: Mapping[str, Any]) -> Query[list[EmittedRun]]:
 
 
 def emit_event(params: Mapping[str, Any], *, actor: str | None) -> Plan[Rows]:
-    """Run, job and whether it was there already, for each job that is bound to the event; all of
-    it is in the audit. One row without a run where nothing was started."""
+    """Emit an event and record it in the audit. Return the run, the job and whether it is a
+    duplicate, for each job bound to the event; one row without a run if nothing was started."""
     yield from act_as(actor)
     rows = yield Ask("events/emit", dict(params))
     after = {
@@ -93,7 +94,7 @@ def _is_by_name(params: Mapping[str, Any]) -> bool:
 
 
 def _few_tenants() -> Plan[list[str] | None]:
-    """Whose events there are; None: of too many to look up a name in each."""
+    """Return the tenants that have events; None if there are too many to look up a name in each."""
     rows = yield Ask("events/tenants", {})
     found = list(rows[0]["tenants"])
     return found if len(found) <= _FEW_TENANTS else None
@@ -101,7 +102,9 @@ def _few_tenants() -> Plan[list[str] | None]:
 
 def _wanted(filters: EventFilters) -> dict[str, Any]:
     found: dict[str, Any] = {
-        key: it for key, it in filters.items() if it is not None and key not in ("since", "until")
+        key: wanted
+        for key, wanted in filters.items()
+        if wanted is not None and key not in ("since", "until")
     }
     if "*" in found.get("name", ""):
         found["pattern"] = found.pop("name")

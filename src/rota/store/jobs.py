@@ -1,4 +1,4 @@
-"""Reading the jobs that applications have registered, and changing what operators may."""
+"""Reads registered jobs, and changes the settings that operators may change."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def job_names() -> Plan[list[str]]:
 
 
 def default_payload(name: str) -> Plan[dict[str, Any]]:
-    """What a run without a payload gets; nothing where the job has no default, or is unknown."""
+    """Return the payload of a run without one; empty if the job has no default or is unknown."""
     rows = yield Ask("jobs/default_payload", {"name": name})
     return dict(rows[0]["payload"]) if rows else {}
 
@@ -75,7 +75,7 @@ def read_depths(name: str | None) -> Plan[dict[str, JobDepth]]:
 
 
 def find_function(name: str) -> Plan[SqlFunction | None]:
-    """None for a job of another kind."""
+    """Return the SQL function of a job; None for a job of another kind."""
     found = yield from find_job(name)
     rows = yield Ask("jobs/function", {"name": name})
     if not rows or found.function_name is None:
@@ -84,7 +84,7 @@ def find_function(name: str) -> Plan[SqlFunction | None]:
 
 
 def list_functions(text: str | None) -> Plan[list[JobFunction]]:
-    """The functions of the database that a job can call."""
+    """Return the database functions that a job can call."""
     rows = yield Ask("jobs/functions", {"text": text})
     return [JobFunction(**row) for row in rows]
 
@@ -92,8 +92,8 @@ def list_functions(text: str | None) -> Plan[list[JobFunction]]:
 def create_job(
     name: str, columns: Mapping[str, Any], *, reason: str | None, actor: str | None
 ) -> Plan[JobInfo]:
-    """A job that calls a function of the database. WrongState if the name is taken, JobError if the
-    function is nobody's to offer: of PostgreSQL, of an extension or of Rota."""
+    """Create a job that calls a database function. Raise WrongState if the name is taken, JobError
+    if the function belongs to PostgreSQL, to an extension or to Rota."""
     yield Ask("jobs/act_as", {"actor": actor, "reason": reason})
     made = yield Ask("jobs/create", {"name": name, "columns": json.dumps(dict(columns))})
     if not made:
@@ -103,8 +103,9 @@ def create_job(
 
 
 def check_function(name: str, function: str) -> Plan[None]:
-    """What the database would call may still not be one that people offer for jobs."""
-    offered = {one.function_name.partition("(")[0] for one in (yield from list_functions(None))}
+    """Raise JobError unless the function is one that jobs can be given; existing functions may not
+    be."""
+    offered = {known.function_name.partition("(")[0] for known in (yield from list_functions(None))}
     if function.partition("(")[0] not in offered:
         raise JobError(
             f'job "{name}": {function} is not a function that jobs can be given: it belongs to '
@@ -122,7 +123,7 @@ def update_job(
     reason: str | None,
     actor: str | None,
 ) -> Plan[JobInfo]:
-    """Change columns; those to reset go back to what the code says and follow it again."""
+    """Change columns; columns in `reset` return to the values of the code and follow it again."""
     found = yield from find_job(name)
     if found.kind != "sql" and OF_SQL & {*columns}:
         raise JobError(
@@ -147,7 +148,7 @@ def delete_job(
     reason: str | None,
     actor: str | None,
 ) -> Plan[int]:
-    """Answers how many runs were cancelled or asked to stop."""
+    """Delete a job; return the number of runs that were cancelled or asked to stop."""
     yield from find_job(name)
     yield from expect_version("job", name, version)
     params = {
@@ -159,7 +160,7 @@ def delete_job(
 
 
 def rename_job(name: str, new_name: str, *, reason: str | None, actor: str | None) -> Plan[int]:
-    """Answers how many open runs were moved."""
+    """Rename a job; return the number of open runs that were moved."""
     params = {"name": name, "new_name": new_name, "reason": reason, "actor": actor}
     (row,) = yield Ask("jobs/rename", params)
     return int(row["moved"])
@@ -168,20 +169,21 @@ def rename_job(name: str, new_name: str, *, reason: str | None, actor: str | Non
 def set_job_enabled(
     name: str, enabled: bool, *, reason: str | None, actor: str | None
 ) -> Plan[bool]:
-    """False if it was so already."""
+    """Return False if nothing changed."""
     params = {"name": name, "enabled": enabled, "reason": reason, "actor": actor}
     (row,) = yield Ask("jobs/set_enabled", params)
     return bool(row["is_changed"])
 
 
 def plan_jobs(params: Mapping[str, Any]) -> Plan[list[Drift]]:
-    """`params` are those of a registration: nothing is written."""
+    """Return the drift that a registration with these parameters would change; nothing is
+    written."""
     rows = yield Ask("jobs/plan", dict(params))
     return [Drift(**row) for row in rows]
 
 
 def sync_jobs(params: Mapping[str, Any], *, actor: str | None) -> Plan[list[str]]:
-    """Answers the names of those that were written."""
+    """Register jobs; return the names of those that were written."""
     yield Ask("jobs/act_as", {"actor": actor, "reason": None})
     rows = yield Ask("jobs/register", dict(params))
     return [row["register_jobs"] for row in rows]

@@ -1,4 +1,4 @@
-"""Reading limits, and admitting the runs that wait for them."""
+"""Reads limits, and admits the runs that wait for them."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def read_limit(name: str, tenant: str = "") -> Plan[LimitDetails]:
 
 
 class Admitted(NamedTuple):
-    """`next_seconds`: when to look again; None, when something has ended. `last_key`: where the
-    next look goes on. `is_waiting`: None where there are no limits at all."""
+    """The result of an admission. `next_seconds`: when to check again; None: when a run has ended.
+    `last_key`: where the next check goes on. `is_waiting`: None if there are no limits at all."""
 
     runs: int
     next_seconds: float | None
@@ -69,5 +69,5 @@ class Admitted(NamedTuple):
 
 
 def admit(limit: int, *, after: str) -> Query[Admitted]:
-    """Runs that wait for a limit become ready as far as there is room."""
+    """Admit waiting runs as far as the limits allow."""
     return Query("limits/admit", {"limit": limit, "after": after}, only(Admitted._make))

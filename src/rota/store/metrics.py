@@ -1,4 +1,4 @@
-"""What workers add to the metrics: attempts by job, counters by name, attempts by tenant."""
+"""Metrics that workers add: attempts by job, counters by name, attempts by tenant."""
 
 from __future__ import annotations
 
@@ -40,35 +40,37 @@ class TenantChange(NamedTuple):
 def add_rollups(worker: int, rollups: Sequence[AttemptRollup]) -> Query[None]:
     params = {
         "worker": worker,
-        "jobs": [one.job for one in rollups],
-        "queues": [one.queue for one in rollups],
-        "outcomes": [one.outcome for one in rollups],
-        "attempts": [one.attempts for one in rollups],
-        "durations": [one.duration_ms for one in rollups],
-        "longests": [one.longest_ms for one in rollups],
-        "histograms": [one.histogram for one in rollups],
+        "jobs": [rollup.job for rollup in rollups],
+        "queues": [rollup.queue for rollup in rollups],
+        "outcomes": [rollup.outcome for rollup in rollups],
+        "attempts": [rollup.attempts for rollup in rollups],
+        "durations": [rollup.duration_ms for rollup in rollups],
+        "longests": [rollup.longest_ms for rollup in rollups],
+        "histograms": [rollup.histogram for rollup in rollups],
     }
     return Query("metrics/add_rollups", params, nothing)
 
 
 def add_counters(changes: Sequence[CounterChange]) -> Query[None]:
     params = {
-        "names": [one.name for one in changes],
-        "labels": [json.dumps(dict(one.labels)) for one in changes],
-        "amounts": [one.amount for one in changes],
-        "totals": [one.seconds for one in changes],
-        "buckets": [None if one.buckets is None else _array(one.buckets) for one in changes],
+        "names": [change.name for change in changes],
+        "labels": [json.dumps(dict(change.labels)) for change in changes],
+        "amounts": [change.amount for change in changes],
+        "totals": [change.seconds for change in changes],
+        "buckets": [
+            None if change.buckets is None else _array(change.buckets) for change in changes
+        ],
     }
     return Query("metrics/add_counters", params, nothing)
 
 
 def add_tenants(changes: Sequence[TenantChange]) -> Query[None]:
     params = {
-        "tenants": [one.tenant for one in changes],
-        "succeeded": [one.succeeded for one in changes],
-        "failed": [one.failed for one in changes],
-        "others": [one.other for one in changes],
-        "seconds": [one.seconds for one in changes],
+        "tenants": [change.tenant for change in changes],
+        "succeeded": [change.succeeded for change in changes],
+        "failed": [change.failed for change in changes],
+        "others": [change.other for change in changes],
+        "seconds": [change.seconds for change in changes],
     }
     return Query("metrics/add_tenants", params, nothing)
 

@@ -1,9 +1,11 @@
-"""Numbered SQL files for tables, types, indexes and data, applied forward, each in its own
-transaction, by one process at a time; functions, views and triggers come with the last of them.
+"""Applies migrations.
 
-A file may carry a line `-- oldest-code: N`: from it on, releases that know no file above N - 1
-can no longer work with the schema. Without the line a file only adds, and the releases before
-it run on.
+Tables, types, indexes and data are changed by numbered SQL files, applied forward, each in its own
+transaction, by one process at a time. Functions, views and triggers are defined after the last
+file.
+
+A file may contain a line `-- oldest-code: N`: from then on, releases whose last file is below N no
+longer work with the schema. Without the line a file only adds, and earlier releases go on.
 
 Until the first release the first migration is built from `schema/`, one topic a file. A release
 freezes it as `migrations/0001_baseline.sql`. From then on a change of a table is a further file,
@@ -29,13 +31,13 @@ from rota.store.repeatable import Connection, Objects, parse
 from rota.store.sessions.opening import SETTINGS, Session, own
 from rota.store.statements import Statements, render
 
-STORE: Traversable = files("rota.store")  # a test puts a made-up release in its place
+STORE: Traversable = files("rota.store")  # a test replaces it with a made-up release
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql$")
 _OLDEST = re.compile(r"^-- oldest-code: (\d+)$", re.MULTILINE)
 _LOCK_TRIES = 10
-# What databases in other encodings than UTF-8 get instead, in hints and the like.
+# Replacements in databases whose encoding is not UTF-8, in hints and similar texts.
 _PLAINER = str.maketrans({"…": "...", "“": '"', "”": '"', "–": "-", "−": "-", "×": "x", "→": "->"})
-# Somebody was faster by a moment: what was to be made is there.
+# Another process has just created the object.
 _MADE_MEANWHILE = (
     psycopg.errors.UniqueViolation,
     psycopg.errors.DuplicateSchema,
@@ -60,31 +62,31 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What a database holds: its newest file, and the oldest code that it still serves."""
+    """The installed schema: its newest file, and the oldest release that it supports."""
 
     version: int
     oldest_code: int
-    is_other: bool = False  # its first file is none of ours: no file of ours fits on it
+    is_other: bool = False  # its first migration has another name: none of ours fits
 
 
 def baseline() -> Migration:
-    """The whole schema as one migration: the topic files in their order."""
+    """Return the whole schema as one migration: the topic files in their order."""
     topics = STORE.joinpath("schema").iterdir()
-    texts = {one.name: one.read_text("utf-8") for one in topics if one.name.endswith(".sql")}
+    texts = {file.name: file.read_text("utf-8") for file in topics if file.name.endswith(".sql")}
     return Migration(1, "baseline", "\n".join(texts[name] for name in sorted(texts)))
 
 
 @cache
 def known() -> tuple[Migration, ...]:
-    """The migrations of this release, in order."""
+    """Return the migrations of this release, in order."""
     found = []
     for file in STORE.joinpath("migrations").iterdir():
         match = _FILE.match(file.name)
         if match:
             found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
-    if all(one.number != 1 for one in found):
+    if all(migration.number != 1 for migration in found):
         found.append(baseline())
-    return tuple(sorted(found, key=lambda one: one.number))
+    return tuple(sorted(found, key=lambda migration: migration.number))
 
 
 def latest() -> int:
@@ -92,7 +94,7 @@ def latest() -> int:
 
 
 def installed(conn: Connection, schema: str) -> Installed | None:
-    """What the database holds; None where Rota was never installed."""
+    """Return the installed schema; None if Rota was never installed."""
     statements = Statements(schema)
     if conn.execute(statements.get("migrate/is_installed").encode()).fetchone() != (True,):
         return None
@@ -103,22 +105,22 @@ def installed(conn: Connection, schema: str) -> Installed | None:
 
 
 def shadowing_role(conn: Connection, schema: str) -> str | None:
-    """The role of this session, if it finds the schema before the user's own because of its name
-    alone."""
+    """Return the session's role if its name equals the schema's, so that `$user` in the search path
+    finds Rota's schema first."""
     query = Statements(schema).get("migrate/session").encode()
     role, path = conn.execute(query).fetchone() or ("", "")
     return role if role == schema and "$user" in path else None
 
 
 def superuser(conn: Connection, schema: str) -> str | None:
-    """The owner of the schema's tables, if it is one: granted roles may call functions that run
-    with the owner's privileges."""
+    """Return the owner of the schema's tables if it is a superuser: granted roles may call
+    functions that run with the owner's privileges."""
     row = conn.execute(Statements(schema).get("migrate/superuser").encode()).fetchone()
     return str(row[0]) if row else None
 
 
 def check(found: Installed | None, schema: str) -> None:
-    """Refuse a schema that this release cannot work with, and say what to run."""
+    """Raise SchemaError if this release cannot work with the schema, with the command to run."""
     if found is None:
         raise SchemaError(
             f"the database has no schema {schema!r}: Rota is not installed there",
@@ -152,17 +154,21 @@ def pending(conn: Connection, schema: str) -> list[Migration]:
     if found is not None:
         _refuse_other(found, schema)
     version = found.version if found else 0
-    return [one for one in known() if one.number > version]
+    return [migration for migration in known() if migration.number > version]
 
 
 def migrate(url: str, schema: str, *, upto: int | None = None) -> list[Migration]:
-    """Apply what is missing and return it. Any number of processes may call this at once: each
-    file is applied by one of them, and the others wait for it."""
+    """Apply the missing migrations and return them. Any number of processes may call this at once:
+    each file is applied by one of them, and the others wait for it."""
     with Session.connect(url, **own("rota migrate")) as conn:
         _check_encoding(conn)
         _prepare(conn, schema)
-        todo = [one for one in pending(conn, schema) if upto is None or one.number <= upto]
-        return [one for one in todo if _Upgrade(conn, schema, one).apply()]
+        todo = [
+            migration
+            for migration in pending(conn, schema)
+            if upto is None or migration.number <= upto
+        ]
+        return [migration for migration in todo if _Upgrade(conn, schema, migration).apply()]
 
 
 def _check_encoding(conn: Connection) -> None:
@@ -183,20 +189,20 @@ def _prepare(conn: Connection, schema: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Upgrade:
-    """One file, applied to one database."""
+    """A migration, applied to a database."""
 
     conn: Connection
     schema: str
     migration: Migration
 
     def apply(self) -> bool:
-        """In one transaction; False if another process has applied it. Waits for locks in short
-        tries, so that a migration which cannot get a table does not make everybody queue behind
-        it."""
+        """Apply the migration in one transaction; return False if another process has applied it.
+        Wait for locks in short tries, so that other sessions do not queue behind a migration that
+        cannot lock a table."""
         for attempt in range(1, _LOCK_TRIES + 1):
             try:
                 with self.conn.transaction():
-                    # Behind a pooler the session has none of what ours have.
+                    # Behind a pooler the session lacks Rota's settings.
                     for name, value in (SETTINGS | {"client_min_messages": "warning"}).items():
                         self._run("migrate/set", name=name, value=value)
                     return self._apply_locked()
@@ -207,9 +213,9 @@ class _Upgrade:
         return False
 
     def _apply_locked(self) -> bool:
-        """The lock is one of the table that says what is applied: who may not change that, cannot
-        keep others from migrating."""
-        # Another process may be at a long one.
+        """Apply the migration under a lock on `rota.migrations`: a role that may not change this
+        table cannot block migrations."""
+        # Another process may be applying a long one.
         self._run("migrate/set", name="lock_timeout", value="60s")
         self._run("migrate/lock")
         number, hashes = self._run("migrate/newest").fetchone() or (0, {})
@@ -222,10 +228,14 @@ class _Upgrade:
         is_last = self.migration == known()[-1]
         if is_last:
             hashes = objects.define(parse(baseline().text), hashes)
-        if is_last or self.migration.number > 1:  # the first one does it itself
+        if is_last or self.migration.number > 1:  # the first migration pins functions itself
             self._run("migrate/pin")
-        one = self.migration
-        row = {"number": one.number, "name": one.name, "oldest_code": one.oldest_code}
+        migration = self.migration
+        row = {
+            "number": migration.number,
+            "name": migration.name,
+            "oldest_code": migration.oldest_code,
+        }
         self._run("migrate/record", **row, objects=Jsonb(hashes))
         return True
 

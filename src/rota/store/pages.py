@@ -1,8 +1,8 @@
-"""Pages by key: a statement puts rows in order, and says of each where it stands.
+"""Keyset pagination: a statement orders rows and returns the place of each.
 
-Such a statement takes `order`, `after` (the place of the last row of the page before) and `limit`,
-and returns a column `place`. So a page costs what it shows, and no row comes twice or is left out
-because others came or went meanwhile.
+Such a statement takes `order`, `after` (the place of the last row of the previous page) and
+`limit`, and returns a column `place`. So a page costs only the rows that it shows, and no row is
+repeated or omitted because others were added or removed meanwhile.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def read_page(
     limit: int,
     most_bytes: int | None = PAGE_BYTES,
 ) -> Plan[Page[T]]:
-    """One row more than wanted is read, to know whether there is another page."""
+    """Return a page. One more row than `limit` is read, to find out whether there is another
+    page."""
     rows = yield from read_rows(statement, params, make, order=order, cursor=cursor, limit=limit)
     return page_of(rows, limit, most_bytes)
 
@@ -37,7 +38,7 @@ def read_page(
 def page_of(
     rows: Sequence[tuple[Place, T]], limit: int, most_bytes: int | None = PAGE_BYTES
 ) -> Page[T]:
-    """As many of them as were asked for and as a page holds."""
+    """Return the page: at most `limit` rows and `most_bytes` bytes."""
     shown = fitting([row for _, row in rows[:limit]], most_bytes)
     next_cursor = rows[shown - 1][0] if len(rows) > shown else None
     return Page([row for _, row in rows[:shown]], next_cursor)
@@ -52,7 +53,7 @@ def read_rows(
     cursor: Sequence[Any] | None,
     limit: int,
 ) -> Plan[list[tuple[Place, T]]]:
-    """The rows of a page, and one more if there is any, each with its place."""
+    """Return the rows of a page, and one more if there is one, each with its place."""
     if limit < 1:
         raise FilterError(f"limit must be at least 1, not {limit}")
     after = None if cursor is None else json.dumps(list(cursor))
@@ -65,7 +66,7 @@ def read_rows(
 def read_all(
     statement: str, params: Mapping[str, Any], make: Callable[..., T], *, order: str = "name"
 ) -> Plan[list[T]]:
-    """The whole list, for those that are short."""
+    """Return the whole list; for short lists."""
     rows = yield Ask(statement, dict(params) | {"order": order, "after": None, "limit": None})
     for row in rows:
         del row["place"]
@@ -80,7 +81,7 @@ def check_order(order: str, orders: Any) -> str:
 
 
 def check_filters(given: Mapping[str, Any], filters: Any, what: str) -> None:
-    """A filter that there is not would narrow nothing, and nobody would know."""
+    """Reject unknown filters; ignoring them would return too many rows."""
     for name in given:
         if name not in filters.__annotations__:
             there = ", ".join(filters.__annotations__)
@@ -88,7 +89,7 @@ def check_filters(given: Mapping[str, Any], filters: Any, what: str) -> None:
 
 
 def wanted_metadata(given: Mapping[str, Any] | None) -> str | None:
-    """As the statements compare it: every value as text."""
+    """Return the metadata filter as the statements compare it: every value as text."""
     if not given:
         return None
     return json.dumps({key: _text(value) for key, value in given.items()}, ensure_ascii=False)
@@ -99,6 +100,6 @@ def _text(value: Any) -> str:
 
 
 def like(text: str) -> str:
-    """A pattern that finds the text anywhere."""
+    """Return a LIKE pattern that matches the text anywhere."""
     plain = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{plain}%"

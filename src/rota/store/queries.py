@@ -1,8 +1,8 @@
-"""Single statements, typed: their parameters, and what their rows become.
+"""Single typed statements: their parameters, and the reader of their rows.
 
-The runtime sends one statement at a time, over whichever connection it has at hand. A function in
-the package of a noun makes the query; the owner of the connection sends it and gets the result.
-Several statements in one transaction are a plan (plans.py).
+The runtime sends one statement at a time, over any connection. A function in the package of a noun
+makes the query; the owner of the connection sends it and gets the result. Several statements in one
+transaction are a plan (plans.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Tuples = list[Any]
 
 
 class Query(NamedTuple, Generic[T_co]):
-    """One statement (a file such as `runs/rescue`), its parameters, and the reader of its rows."""
+    """A statement (a file such as `runs/rescue`), its parameters, and the reader of its rows."""
 
     statement: str
     params: Mapping[str, Any]
@@ -25,19 +25,19 @@ class Query(NamedTuple, Generic[T_co]):
 
 
 class Fetch(Protocol):
-    """Whoever sends a query, and returns what it reads."""
+    """Sends a query and returns its result."""
 
     def __call__(self, query: Query[T], /) -> Awaitable[T]: ...
 
 
 class FetchSync(Protocol):
-    """The same for threads."""
+    """The synchronous counterpart of `Fetch`."""
 
     def __call__(self, query: Query[T], /) -> T: ...
 
 
 def nothing(_rows: Tuples) -> None:
-    """For a statement that is carried out for its effect."""
+    """Read no rows, of a statement that is executed for its effect."""
 
 
 def has_any(rows: Tuples) -> bool:
@@ -45,7 +45,7 @@ def has_any(rows: Tuples) -> bool:
 
 
 def number(rows: Tuples) -> int:
-    """The one number that it answers; 0 for none, or NULL."""
+    """Return the number in the only row; 0 if there is no row, or NULL."""
     return int(rows[0][0] or 0) if rows else 0
 
 
@@ -54,7 +54,7 @@ def column(rows: Tuples) -> list[Any]:
 
 
 def each(make: Callable[[Any], T]) -> Callable[[Tuples], list[T]]:
-    """All rows; `make` gets a tuple, as the `_make` of a NamedTuple does."""
+    """Read all rows; `make` takes a tuple, like the `_make` of a NamedTuple."""
     return lambda rows: [make(row) for row in rows]
 
 
@@ -63,5 +63,5 @@ def first(make: Callable[[Any], T]) -> Callable[[Tuples], T | None]:
 
 
 def only(make: Callable[[Any], T]) -> Callable[[Tuples], T]:
-    """Of a statement that always returns one row."""
+    """Read the row of a statement that always returns one."""
     return lambda rows: make(rows[0])

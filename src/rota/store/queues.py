@@ -1,4 +1,4 @@
-"""Reading queues, and storing what code declares of them."""
+"""Reads queues, and stores their declarations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def put_queue(
     application: str,
     build: str | None,
 ) -> Plan[bool]:
-    """What code declares of it. False: it was so already, or newer code says something else."""
+    """Store the declaration of a queue. Return False if nothing changed, or a newer build declares
+    it differently."""
     return bool(
         (
             yield from call(
@@ -62,5 +63,5 @@ def put_queue(
 
 
 def busy_queues() -> Query[list[str]]:
-    """Those that hold work."""
+    """Return the queues that contain work."""
     return Query("queues/busy", {}, column)

@@ -1,10 +1,10 @@
-"""Functions, views and triggers as the topic files of `schema/` define them.
+"""Defines functions, views and triggers from the topic files of `schema/`.
 
-They hold no data, so a release does not number their changes: the step after its last numbered
-file defines again whatever differs from what the database was given before, by the hashes in
+They hold no data, so a release does not number their changes: the step after its last numbered file
+defines again the objects that differ from those installed before, by the hashes in
 `rota.migrations`. An object keeps its identity if Postgres can replace it. Otherwise (other
-parameters, another result) it is dropped and created in the same transaction, with the objects
-that depend on it, and all of them get their privileges back.
+parameters, another result) it is dropped and created in the same transaction, with the objects that
+depend on it, and all of them get their privileges back.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Definition:
 
     @property
     def is_parsed(self) -> bool:
-        """Whether `pin_functions` stores its parsed body, which names the columns of its time."""
+        """Whether `pin_functions` stores its parsed body, which refers to the columns of its
+        time."""
         head = self.create.partition(" AS $")[0]
         return " LANGUAGE sql" in head.replace("\n", " ") and not re.search(r"\bSET \w", head)
 
@@ -60,12 +61,12 @@ class Definition:
 
     @property
     def replacing(self) -> str:
-        if self.is_constraint:  # which Postgres cannot replace
+        if self.is_constraint:  # Postgres cannot replace it
             return self.create
         return re.sub(_CREATE, "CREATE OR REPLACE ", self.create, count=1)
 
     def hash(self, number: int) -> str:
-        """Changes with the text; for a parsed body also with the number of the migration."""
+        """Return a hash of the text; for a parsed body also of the migration's number."""
         parts = [self.create, *self.added, str(number) if self.is_parsed else ""]
         return hashlib.md5("\0".join(parts).encode(), usedforsecurity=False).hexdigest()
 
@@ -79,13 +80,13 @@ def _statements(text: str) -> Iterator[str]:
 
 
 def parse(text: str) -> dict[str, Definition]:
-    """The definitions of a file, in their order."""
+    """Return the definitions of a file, in their order."""
     found: dict[str, Definition] = {}
     for statement in _statements(text):
         if added := _ADDED.match(statement):
             key = f"{added['kind'].lower()} {added['name']}"
-            if one := found.get(key):
-                found[key] = Definition(key, one.create, (*one.added, statement))
+            if definition := found.get(key):
+                found[key] = Definition(key, definition.create, (*definition.added, statement))
             continue
         for kind, pattern in _KINDS.items():
             if match := pattern.match(statement):
@@ -105,13 +106,14 @@ class Objects:
         self._statements = Statements(schema)
         self._render = render
         self._number = number
-        self._rights = self._present()  # as they were before the migration
+        self._rights = self._present()  # privileges before the migration
 
     def hashes(self, definitions: Mapping[str, Definition]) -> dict[str, str]:
-        return {key: one.hash(self._number) for key, one in definitions.items()}
+        return {key: definition.hash(self._number) for key, definition in definitions.items()}
 
     def define(self, wanted: Mapping[str, Definition], hashes: Mapping[str, str]) -> dict[str, str]:
-        """Define those that are missing or whose hash differs, in their order; the new hashes."""
+        """Define the objects that are missing or whose hash differs, in order; return the new
+        hashes."""
         self._run("migrate/set", name="check_function_bodies", value="off")
         new, present = self.hashes(wanted), self._present()
         changed = {key for key in wanted if hashes.get(key) != new[key]}
@@ -119,9 +121,9 @@ class Objects:
             if key in changed & present.keys() and not self._is_replaceable(wanted[key]):
                 self._drop(key)
         present = self._present()
-        for key, one in wanted.items():
+        for key, definition in wanted.items():
             if key in changed or key not in present:
-                self._create(one, is_new=key not in present)
+                self._create(definition, is_new=key not in present)
         return new
 
     def _present(self) -> dict[str, list[str]]:
@@ -135,14 +137,15 @@ class Objects:
             self._conn.execute(self._render(statement))
 
     def _is_replaceable(self, one: Definition) -> bool:
-        """Tries it. Whatever else is wrong with it is raised later, when all it needs is there."""
+        """Return whether Postgres can replace the object, by trying it. Other errors are raised
+        later, when the objects that it needs exist."""
         kind, name = one.key.split(" ", 1)
         if kind == "trigger":
             return not one.is_constraint
         try:
             with self._conn.transaction(force_rollback=True):
                 self._conn.execute(self._render(one.replacing))
-                # A function of other parameters is created beside the one that is there.
+                # A function with other parameters is created beside the existing one.
                 return sum(not depth for *_, depth, _ in self._dependents(kind, name)) == 1
         except _NOT_REPLACEABLE:
             return False
@@ -157,7 +160,7 @@ class Objects:
 
     def _drop(self, key: str) -> None:
         found = self._dependents(*key.split(" ", 1))
-        others = [one for one, _, _, is_ours in found if not is_ours]
+        others = [user for user, _, _, is_ours in found if not is_ours]
         if others:
             raise SchemaError(
                 f"{key} cannot be replaced by this release's, because it is used by "

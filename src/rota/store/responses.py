@@ -9,12 +9,13 @@ from rota.model.response import StoredResponse
 from rota.store.plans import Ask, Plan
 
 KEEP_SECONDS = 86_400.0
-# A request that has not been answered after that is taken for one whose server has died.
+# After this time, the server of an unanswered request is considered dead.
 PATIENCE_SECONDS = 60.0
 
 
 def claim(key_hash: bytes, request_hash: bytes, claim_id: str) -> Plan[StoredResponse | None]:
-    """None: the caller is the one to answer. Else what there is, answered or under way."""
+    """Claim a key; None: the caller answers the request. Otherwise return the stored response,
+    complete or under way."""
     params = {
         "key_hash": key_hash,
         "request_hash": request_hash,
@@ -26,7 +27,7 @@ def claim(key_hash: bytes, request_hash: bytes, claim_id: str) -> Plan[StoredRes
         return None
     rows = yield Ask("responses/find", {"key_hash": key_hash})
     if not rows:
-        # It was released in between: whoever asks again gets it.
+        # The key was released in between: a repeated request can claim it.
         return StoredResponse(request_hash)
     row = rows[0]
     return StoredResponse(
@@ -50,5 +51,5 @@ def keep(
 
 
 def release(key_hash: bytes, claim: str) -> Plan[None]:
-    """Nothing was done: the key is free again."""
+    """Release the key, because nothing was done."""
     yield Ask("responses/release", {"key_hash": key_hash, "claim": claim})

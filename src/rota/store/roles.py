@@ -1,4 +1,4 @@
-"""Roles of the database."""
+"""Privileges of database roles."""
 
 from __future__ import annotations
 
@@ -6,5 +6,6 @@ from rota.store.plans import Ask, Plan
 
 
 def grant_worker(role: str) -> Plan[None]:
-    """What workers, the API and commands need, also after later migrations."""
+    """Grant the privileges that workers, the API and commands need, including those of later
+    migrations."""
     yield Ask("roles/grant_worker", {"role": role})

@@ -1,7 +1,7 @@
-"""How rows come back: as dicts, with what is JSON taken apart. Lists have a thousand of them.
+"""Reads rows as dicts, with decoded JSON; lists have a thousand of them.
 
-What a reader cannot hold (infinity, years before 1 and after 9999) is met once in a blue moon: the
-driver's own loaders read a result, and only one that they fail on is read again by patient ones.
+Values that Python cannot hold (infinity, years before 1 and after 9999) are rare: the driver's own
+loaders read a result, and only a result on which they fail is read again by slower, tolerant ones.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Row = dict[str, Any]
 R = TypeVar("R")
 AnyCursor = psycopg.AsyncCursor[Any] | psycopg.Cursor[Any]
 
-# What the driver raises about a value that it cannot read, when the rows are taken.
+# Errors of the driver about a value that it cannot read, raised when rows are fetched.
 NOT_READ = (psycopg.DataError, ValueError, OverflowError)
 _YEAR = 31_556_952_000_000  # in microseconds
 _ENDS = {2**63 - 1: "infinity", -(2**63): "-infinity", 2**31 - 1: "infinity", -(2**31): "-infinity"}
 
 
 class Adapters:
-    """What a connection of ours takes its loaders from."""
+    """The loaders of Rota's connections."""
 
     connection = None
 
@@ -45,8 +45,8 @@ class Adapters:
 
 
 def named_row(cursor: AnyCursor) -> Callable[..., Row]:
-    """As the driver's `dict_row`, but with the names that Python's own code has: a row whose names
-    are other objects takes four times as long to become a dataclass of thirty fields."""
+    """Make rows like the driver's `dict_row`, but with interned names: otherwise a row takes four
+    times as long to become a dataclass of thirty fields."""
     if cursor.description is None:
         return no_result
     names = [sys.intern(column.name) for column in cursor.description]
@@ -58,20 +58,21 @@ def named_row(cursor: AnyCursor) -> Callable[..., Row]:
 
 
 def read_again(cursor: AnyCursor, make: Callable[..., Any]) -> list[Any]:
-    """All rows of a result that the usual loaders have failed on."""
+    """Return all rows of a result on which the usual loaders failed."""
     assert cursor.pgresult is not None
     return read_patiently(cursor, cursor.pgresult, make)
 
 
 def read_patiently(context: Any, result: PGresult, make: Callable[..., R]) -> list[R]:
-    """The same, of a connection or cursor that has got the result."""
+    """Return all rows of a result, with the tolerant loaders; `context` is its connection or
+    cursor."""
     loader = adapt.Transformer.from_context(_Patience(context))
     loader.set_pgresult(result)
     return loader.load_rows(0, result.ntuples, make)
 
 
 class _Patience:
-    """The loaders of a connection, with patient ones for what has ends."""
+    """The loaders of a connection, with tolerant ones for types that have infinite values."""
 
     def __init__(self, context: Any) -> None:
         self.connection: Any = context.connection
@@ -103,7 +104,7 @@ class _Patient(adapt.Loader):
 
 
 def _in_words(raw: bytes) -> str:
-    """An instant in microseconds, or a date in days, since 2000."""
+    """Describe an instant in microseconds, or a date in days, since 2000."""
     (number,) = struct.unpack("!q" if len(raw) == 8 else "!i", raw)
     if number in _ENDS:
         return _ENDS[number]
@@ -113,7 +114,7 @@ def _in_words(raw: bytes) -> str:
 
 
 def read_json_column(data: str | bytes) -> Any:
-    """JSON as the columns of our connections are read."""
+    """Decode a JSON column of Rota's connections."""
     raw = data.encode() if isinstance(data, str) else bytes(data)
     if not is_readable(raw):
         return read_json(raw)

@@ -1,4 +1,4 @@
-"""Jobs that are functions of the database: which there are, and how one is called."""
+"""Jobs that are database functions: listing them, and how to call one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class StoredSqlJob(NamedTuple):
 
 
 class SqlCall(NamedTuple):
-    """The text of a call, with `$1` where it takes a payload. `transaction_mode` is "none" for a
-    procedure that commits by itself. With `run_as`, `$2` is a nonce that comes back as the second
-    column; `settle` runs what that role has deferred, and `state` is the version of the function
-    that calls as it."""
+    """The text of a call, with `$1` for the payload. `transaction_mode` is "none" for a procedure
+    that commits by itself. With `run_as`, `$2` is a nonce that is returned as the second column;
+    `settle` executes the deferred constraints of that role, and `state` is the version of the
+    function that calls as that role."""
 
     call: str
     transaction_mode: str
@@ -30,7 +30,7 @@ class SqlCall(NamedTuple):
 
 
 class CommandMark(NamedTuple):
-    """The number of a command in its transaction, and whether a cursor is left open."""
+    """The number of a command in its transaction, and whether a cursor is still open."""
 
     number: int
     has_cursor: bool
@@ -45,10 +45,11 @@ def find_call(job: str) -> Query[SqlCall]:
 
 
 def caller_state(role: str) -> Query[str]:
-    """The version of the function that calls as this role; an error if it is not as it was made."""
+    """Return the version of the function that calls as this role; an error if it was modified."""
     return Query("jobs/caller_state", {"role": role}, only(lambda row: str(row[0])))
 
 
 def mark_command() -> Query[CommandMark]:
-    """To be taken back. One more than the last mark's if nothing was written in between."""
+    """Mark the command; the mark is to be rolled back. Its number is one more than the last mark's
+    if nothing was written in between."""
     return Query("jobs/mark_command", {}, only(CommandMark._make))

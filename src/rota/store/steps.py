@@ -1,4 +1,4 @@
-"""Long work as many short transactions: every statement of a plan commits by itself."""
+"""Long work as many short transactions: every statement of a plan commits on its own."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ OnProgress = Callable[[int], None]
 
 
 class Write(NamedTuple):
-    """A statement that the database has composed itself, because tables cannot be parameters. It is
-    called off after so many seconds. (Not by SET: a pooler may lend the session on.)"""
+    """A statement composed by the database, because tables cannot be parameters. It is cancelled
+    after `seconds`, not by SET: a pooler may give the session to another client."""
 
     text: str
     seconds: float = ANSWER_SECONDS
 
 
 class Hold(NamedTuple):
-    """A statement that begins a transaction beside the plan, for the locks that it takes: they are
-    held until the plan ends, which needs many transactions itself."""
+    """A statement that begins a separate transaction and takes locks, which are held until the plan
+    ends; the plan itself needs many transactions."""
 
     statement: str
 
 
 class WriteRefused(Exception):
-    """The database did not carry out a `Write` or a `Hold`; the plan decides what that means."""
+    """The database refused a `Write` or a `Hold`; the plan decides how to go on."""
 
 
 class Pause(NamedTuple):
-    """Let others have the server for a while."""
+    """Leave the server to others for a while."""
 
     seconds: float
 
@@ -49,13 +49,13 @@ class Pause(NamedTuple):
 Step = Ask | Write | Hold | Pause
 Steps = Generator[Step, Rows, T]
 
-# Of the time, what gentle work takes of the server; and the longest pause.
+# The share of time in which gentle work uses the server, and its longest pause.
 _SHARE = 1 / 15
 _LONGEST_PAUSE = 10.0
 
 
 def gently(ask: Ask) -> Steps[Rows]:
-    """A portion of work that is in no hurry: it is followed by fourteen times its time of rest."""
+    """Execute a portion of work without hurry: a pause of fourteen times its duration follows."""
     started = time.monotonic()
     rows = yield ask
     took = time.monotonic() - started
@@ -64,7 +64,7 @@ def gently(ask: Ask) -> Steps[Rows]:
 
 
 async def run_steps(database: Database, steps: Steps[T], name: str = "rota") -> T:
-    """On a connection of its own; another one for what is held meanwhile."""
+    """Run the steps on their own connection; each `Hold` gets another one."""
     with translate():
         async with AsyncExitStack() as stack:
             conn = await stack.enter_async_context(await database.connect(name))

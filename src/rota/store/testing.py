@@ -1,4 +1,4 @@
-"""What tests of users ask the database."""
+"""Statements for users' tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LeftToRun(NamedTuple):
 
 
 def quiet(statements: Statements) -> bytes:
-    """For a new database of tests."""
+    """Return the statement that prepares a new test database: no upkeep, an empty audit."""
     return statements.get("testing/quiet").encode()
 
 
@@ -26,7 +26,7 @@ def read_clock() -> Plan[datetime]:
 
 
 def set_clock(at: datetime | None) -> Plan[datetime]:
-    """None: as the server's own."""
+    """Set the clock; None returns to the server's."""
     return _now(Ask("testing/set_clock", {"at": at}))
 
 
@@ -35,18 +35,18 @@ def advance_clock(seconds: float) -> Plan[datetime]:
 
 
 def left_to_run(jobs: list[str]) -> Plan[list[LeftToRun]]:
-    """What a worker that knows these jobs has still to do now: the first few."""
+    """Return the first few runs that a worker with these jobs still has to execute now."""
     rows = yield Ask("testing/left_to_run", {"jobs": jobs})
     return [LeftToRun(**row) for row in rows]
 
 
 def reset() -> Plan[None]:
-    """Back to a new database."""
+    """Reset the database to its initial state."""
     yield from one("testing/reset")
 
 
 def runs_of_job(job: str) -> Query[list[str]]:
-    """As JSON, which every driver hands over as it is; for a caller's connection."""
+    """Return runs as JSON, which every driver returns unchanged; for a caller's connection."""
     return Query("testing/runs_of_job", {"job": job}, column)
 
 

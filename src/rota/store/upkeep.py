@@ -1,5 +1,5 @@
-"""The small duties that keep an installation in order, one statement each. Those that have a limit
-answer how much they have done, so that whoever asks goes on while it is as much as the limit."""
+"""Maintenance statements. Those with a limit return how much they have done, so that the caller
+goes on while the limit is reached."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rota.store.queries import Query, first, nothing, number
 
 
 class LogIndex(NamedTuple):
-    """What to drop first, if something was left half built; what to build; what to run then."""
+    """The statements that drop a half-built index, if any, build the index, and run afterwards."""
 
     leftover: str | None
     statement: str
@@ -17,7 +17,7 @@ class LogIndex(NamedTuple):
 
 
 def make_partitions() -> Query[None]:
-    """From yesterday until a week from now."""
+    """Create partitions from yesterday until a week from now."""
     return Query("upkeep/partitions", {}, nothing)
 
 
@@ -26,17 +26,17 @@ def mark_id() -> Query[None]:
 
 
 def count_depths(max_age_seconds: float) -> Query[None]:
-    """How much waits where; not counted again while the last count is younger."""
+    """Count waiting runs, unless the last count is younger than this."""
     return Query("upkeep/count_depths", {"seconds": max_age_seconds}, nothing)
 
 
 def take_sample() -> Query[None]:
-    """The state of this minute, for charts."""
+    """Store the state of this minute, for charts."""
     return Query("upkeep/take_sample", {}, nothing)
 
 
 def is_at_rest() -> Query[bool]:
-    """Whether upkeep would find nothing that somebody waits for."""
+    """Return whether upkeep has no pending work that matters to users."""
     return Query("upkeep/is_at_rest", {}, lambda rows: bool(rows[0][0]))
 
 
@@ -45,33 +45,33 @@ def expire(limit: int) -> Query[int]:
 
 
 def park(limit: int) -> Query[int]:
-    """Runs whose job no live worker knows: out of the claims' way."""
+    """Park runs whose job no live worker knows, so that claims skip them."""
     return Query("upkeep/park", {"limit": limit}, number)
 
 
 def free(limit: int) -> Query[int]:
-    """Parked runs whose job somebody knows again."""
+    """Release parked runs whose job a worker knows again."""
     return Query("upkeep/free", {"limit": limit}, number)
 
 
 def fail_unknown(limit: int, *, after_seconds: float) -> Query[None]:
-    """Those that have waited in vain for so long."""
+    """Fail parked runs that have waited for this long."""
     params = {"seconds": after_seconds, "limit": limit}
     return Query("upkeep/fail_unknown", params, nothing)
 
 
 def hold_refused(limit: int) -> Query[int]:
-    """Runs whose payload no live worker takes."""
+    """Hold runs whose payload no live worker accepts."""
     return Query("upkeep/hold_refused", {"limit": limit}, number)
 
 
 def free_refused(limit: int) -> Query[int]:
-    """Those that a worker may take which has come since."""
+    """Release held runs if a live worker has not refused their payload yet."""
     return Query("upkeep/free_refused", {"limit": limit}, number)
 
 
 def fail_refused(limit: int, *, after_seconds: float) -> Query[int]:
-    """Those that nobody took for so long."""
+    """Fail runs that no worker has accepted for this long."""
     params = {"seconds": after_seconds, "limit": limit}
     return Query("upkeep/fail_refused", params, number)
 
@@ -81,17 +81,17 @@ def sweep(limit: int) -> Query[int]:
 
 
 def sweep_responses(limit: int) -> Query[int]:
-    """Responses of the API whose idempotency keys have expired."""
+    """Delete stored responses of the API whose idempotency keys have expired."""
     return Query("upkeep/sweep_responses", {"limit": limit}, number)
 
 
 def settle_ends(limit: int) -> Query[None]:
-    """Ends of runs that their schedules have not heard of."""
+    """Apply ends of runs that were stored for their schedules, because rows were locked."""
     return Query("upkeep/settle_ends", {"limit": limit}, nothing)
 
 
 def mend_limits() -> Query[None]:
-    """Counters of limits that differ from the runs."""
+    """Correct counters of limits that differ from the runs."""
     return Query("upkeep/mend_limits", {}, nothing)
 
 
@@ -112,6 +112,6 @@ def tidy_errors() -> Query[None]:
 
 
 def next_log_index(least_bytes: int) -> Query[LogIndex | None]:
-    """A partition of log lines that wants its index; None: there is none."""
+    """Return a partition of log lines that needs its index, if there is one."""
     params = {"least_bytes": least_bytes}
     return Query("upkeep/next_log_index", params, first(LogIndex._make))

@@ -1,4 +1,4 @@
-"""Edits that do not overwrite what somebody else has just changed."""
+"""Optimistic locking: edits that do not overwrite concurrent changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rota.store.plans import Ask, Plan
 
 
 def expect_version(kind: str, name: str, version: int | None, tenant: str = "") -> Plan[None]:
-    """VersionConflict unless it is at this version; None: whatever it is at."""
+    """Raise VersionConflict unless the record has this version; None accepts any."""
     if version is not None:
         params = {"kind": kind, "name": name, "version": version, "tenant": tenant}
         yield Ask("versions/expect", params)

@@ -1,4 +1,5 @@
-"""When to run: pure functions of instants. No database, no clock; only zone data is read."""
+"""Computes when to run, with pure functions of instants. It uses no database and no clock; only
+zone data is read."""
 
 from __future__ import annotations
 

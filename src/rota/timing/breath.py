@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
-# Whoever waits for the interpreter gets it after 5 ms; a page waits for it after each answer of the
-# database, a dozen times. So it is given up sooner, for long enough that somebody else wakes up.
+# A waiting thread gets the interpreter after 5 ms; a page waits for it after each response of the
+# database, a dozen times. So it is released sooner, for long enough that another thread wakes up.
 _WORK, _REST = 0.001, 0.0003
 _EACH = 32
 
 
 def breathing(items: Iterable[T]) -> Iterator[T]:
-    """The same items, with a moment for other threads after each millisecond of work on them."""
+    """Yield the items, with a pause for other threads after each millisecond of work on them."""
     until = time.perf_counter() + _WORK
-    for number, one in enumerate(items):
+    for number, item in enumerate(items):
         if number % _EACH == 0 and time.perf_counter() >= until:
             time.sleep(_REST)
             until = time.perf_counter() + _WORK
-        yield one
+        yield item

@@ -1,4 +1,4 @@
-"""Where a schedule starts that is due together with many others."""
+"""Spreads the starts of schedules that are due at the same time."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Any
 
 import msgspec
 
-# So many of one instant start on time, and each second so many more while that fits.
+# This many schedules of one instant start on time, and this many more in each second, as far as the
+# period allows.
 AT_ONCE = 10
 
 
 class Place(msgspec.Struct, frozen=True):
     """A schedule's place, from 0, among the `crowd` that is due at one instant, all of which are to
-    have started within `seconds`."""
+    start within `seconds`."""
 
     number: int
     crowd: int
     seconds: float
 
     def shift(self, until_next: timedelta | None) -> timedelta:
-        """How much later it starts: nothing for the first ones, and at most half of the time until
-        it is due again, else a short interval would get in its own way."""
+        """Return how much later the schedule starts: zero for the first ones, and at most half of
+        the time until it is due again, so that a short interval does not overlap itself."""
         spread = self.crowd - AT_ONCE
         if self.number < AT_ONCE or spread <= 0:
             return timedelta()
@@ -32,5 +33,5 @@ class Place(msgspec.Struct, frozen=True):
         return timedelta(seconds=window * share)
 
     def to_json(self) -> dict[str, Any]:
-        """As the ledger keeps it."""
+        """Return the details for the ledger."""
         return {"burst": {"place": self.number + 1, "of": self.crowd}}

@@ -19,7 +19,8 @@ from rota.timing.windows import (
 )
 from rota.timing.zones import wall_at, zone
 
-# Two years: enough for any set of holidays; a calendar without one allowed day has no end to find.
+# Two years: enough for any set of holidays. It also bounds the search in a calendar without an
+# allowed day.
 MAX_DAYS = 731
 
 
@@ -60,7 +61,8 @@ class Calendar:
         return self.reason_against(instant) is None
 
     def reason_against(self, instant: datetime) -> str | None:
-        """Why nothing starts at that instant, in words for the ledger; None: it is allowed."""
+        """Return why nothing starts at that instant, worded for the ledger; None if it is
+        allowed."""
         at = in_utc(instant, "instant")
         wall = wall_at(at, self.tz)
         if wall.date() in self.holidays:
@@ -73,7 +75,7 @@ class Calendar:
         return None
 
     def next_allowed_day(self, instant: datetime, tz: tzinfo | None = None) -> datetime | None:
-        """The same local time on the first later day that is allowed; None: there is none.
+        """Return the same local time on the first later day that is allowed; None if there is none.
 
         The local time is that of `tz` (the schedule's zone), else of the calendar's zone.
         """
@@ -83,7 +85,7 @@ class Calendar:
 def next_allowed_day(
     instant: datetime, calendars: Sequence[Calendar], tz: tzinfo
 ) -> datetime | None:
-    """The same local time on the first later day that all the calendars allow."""
+    """Return the same local time on the first later day that all the calendars allow."""
     wall = wall_at(in_utc(instant, "instant"), tz)
     for days in range(1, MAX_DAYS + 1):
         at = instant_of(wall + timedelta(days=days), tz)
@@ -93,14 +95,14 @@ def next_allowed_day(
 
 
 def reason_against(instant: datetime, calendars: Iterable[Calendar]) -> str | None:
-    """The first reason that any of the calendars has."""
+    """Return the first reason that any of the calendars has."""
     reasons = (calendar.reason_against(instant) for calendar in calendars)
     return next((reason for reason in reasons if reason), None)
 
 
 def _plain_dates(days: Iterable[date]) -> Iterable[date]:
     for day in days:
-        # A datetime is a date to isinstance, but equals none: it would never match.
+        # A datetime is an instance of date but equals none: it would never match.
         if isinstance(day, datetime) or not isinstance(day, date):
             raise TimingError(f"a holiday must be a date, not {day!r}")
         yield day

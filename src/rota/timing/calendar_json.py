@@ -44,9 +44,12 @@ def from_json(data: object) -> Calendar:
     return Calendar(
         name,
         zone_name,
-        [_read(where, "a date", date.fromisoformat, it) for it in _list(given, "holidays", where)],
+        [
+            _read(where, "a date", date.fromisoformat, day)
+            for day in _list(given, "holidays", where)
+        ],
         _weekends(given.get("weekends", False), where),
-        [_window(it, where) for it in _list(given, "windows", where)],
+        [_window(window, where) for window in _list(given, "windows", where)],
     )
 
 

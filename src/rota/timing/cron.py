@@ -1,9 +1,9 @@
-"""Cron expressions: read and stepped through by cronsim, on local times only.
+"""Cron expressions: parsed and stepped by cronsim, on local times only.
 
 Five fields: minute, hour, day of month, month, day of week. With seconds: six, seconds first. Names
 (JAN, MON), ranges, steps, lists, `L` (last day), `LW` (last weekday), `5L` (last Friday) and `5#2`
-(second Friday); 0 and 7 are Sunday. Day of month and day of week both restricted: either matches;
-one of them beginning with `*`: both must match.
+(second Friday) are supported; 0 and 7 are Sunday. If day of month and day of week are both
+restricted, either matches; if one of them begins with `*`, both must match.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ MACROS: Final = {
     "@hourly": "0 * * * *",
 }
 
-# All lists written out in full stay far below; it keeps a corrupt row from costing anything.
+# Even fully written lists are far shorter; this bounds the cost of a corrupt row.
 MAX_LENGTH = 1000
-# Any start serves to read an expression; from here cronsim looks 50 years ahead, which covers the
-# 28 years after which leap days and weekdays repeat.
+# Any start can be used to parse an expression; from here cronsim searches 50 years ahead, which
+# covers the 28 years after which leap days and weekdays repeat.
 _BASE = datetime(2001, 1, 1)  # noqa: DTZ001  local times have no zone until dst gives them one
 
 _FIELDS = {
@@ -50,7 +50,7 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class CronRule:
-    """A cron expression in a zone, with what it does when the clocks change."""
+    """A cron expression in a zone, with its policies for clock changes."""
 
     expression: str
     tz: tzinfo
@@ -64,10 +64,10 @@ class CronRule:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it names times of day; else it follows real time.
+        """Whether the expression names times of day; otherwise it follows real time.
 
-        By how the fields are written, as in Debian: `*/30 2 * * *` follows real time. With seconds
-        the seconds count too, so `0 30 2 * * *` is the same as `30 2 * * *`.
+        The way the fields are written decides, as in Debian: `*/30 2 * * *` follows real time. With
+        seconds the seconds count too, so `0 30 2 * * *` is the same as `30 2 * * *`.
         """
         return not any(part.startswith("*") for part in self.sim.parts[:3])
 
@@ -79,7 +79,7 @@ class CronRule:
         return real_times(self.walls, self.tz, after)
 
     def walls(self, after: datetime) -> Iterator[datetime]:
-        """The local times after a local time, none of them knowing of any zone."""
+        """Yield the local times after a local time, all without a zone."""
         # A copy of the parsed expression costs a tenth of parsing it again.
         sim = copy.copy(self.sim)
         sim.dt = after.replace(microsecond=0)
@@ -87,12 +87,12 @@ class CronRule:
             try:
                 wall = next(sim)
             except (StopIteration, OverflowError, ValueError):
-                return  # no match within 50 years, or the calendar ends
+                return  # no match within 50 years, or the end of the calendar
             yield wall
 
 
 def expand(expression: str) -> str:
-    """The fields of an expression: macros written out, single spaces."""
+    """Return the fields of an expression, with macros expanded and single spaces."""
     text = " ".join(expression.split())
     if not text.startswith("@"):
         return text
@@ -111,7 +111,7 @@ def expand(expression: str) -> str:
 
 
 def parse(expression: object, with_seconds: bool = False) -> CronSim:
-    """The expression ready to step; errors quote it and say which part is wrong."""
+    """Parse an expression; errors quote it and name the invalid part."""
     if not isinstance(expression, str) or len(expression) > MAX_LENGTH:
         raise TimingError(f"cron must be a string of at most {MAX_LENGTH} characters")
     fields = expand(expression)
@@ -121,7 +121,7 @@ def parse(expression: object, with_seconds: bool = False) -> CronSim:
 
 @lru_cache(maxsize=4096)
 def _read(fields: str) -> CronSim:
-    """Kept, as every tick asks for the same few; whoever steps one steps a copy."""
+    """Parse fields; cached, because every tick needs the same few. Callers step a copy."""
     try:
         sim = CronSim(fields, _BASE)
         next(copy.copy(sim))
@@ -150,7 +150,7 @@ def _check_count(fields: str, with_seconds: bool) -> None:
 
 
 def _explained(fields: str, message: str) -> TimingError:
-    """cronsim says `Bad hour`; we add what stands there and what may."""
+    """Extend cronsim's message (`Bad hour`) by the given and the allowed values."""
     name = message.removeprefix("Bad ").strip()
     if name not in _FIELDS:
         return TimingError(f"cron {fields!r}: {message}")

@@ -1,8 +1,8 @@
-"""What becomes of each nominal time of a schedule: the whole policy, pure.
+"""Decides about each nominal time of a schedule: the whole policy, as pure functions.
 
-A tick reads a schedule with everything that a decision needs, calls `decide`, and writes what it
-says, if the schedule is still as it was read. Equal decisions in a row that start no run are one
-span, so that a one-second schedule paused for a week is one row and not 604,800.
+A tick reads a schedule with everything that a decision needs, calls `decide`, and writes the result
+if the schedule has not changed since it was read. Consecutive equal decisions that start no run are
+one span, so that a one-second schedule paused for a week is one row and not 604,800.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from rota.timing.nominal import EARLIEST, Nominal
 from rota.timing.spans import add_to_spans
 from rota.timing.timing import Timing
 
-# Oldest first; what is over this waits for the next tick, which comes at once. Times are bounded
-# as well as rows: stepping through cron takes a while, and the loop has more to do.
+# Limits of one tick, oldest first; the rest waits for the next tick, which follows at once. Times
+# are limited as well as rows: stepping through cron takes a while, and blocks the loop.
 MOST_DECISIONS = 1000
 MOST_TIMES = 5000
 
 _INSTANT = timedelta(microseconds=1)
-# So many closed times in a row are stepped over to find one that may run.
+# Maximum number of closed times in a row that are skipped to find an open one.
 _MOST_CLOSED = 1000
 
 
 class Tick(msgspec.Struct):
-    """What to write about one schedule."""
+    """The changes to write about one schedule."""
 
     occurrences: list[Occurrence] = msgspec.field(default_factory=list)
     cursor_at: datetime | None = None
@@ -47,7 +47,7 @@ class Tick(msgspec.Struct):
 
 
 def decide(due: Due, random: Callable[[], float]) -> Tick:
-    """Every nominal time since the cursor, up to now, in order."""
+    """Decide about every nominal time since the cursor, up to now, in order."""
     return _Deciding(due, random).run()
 
 
@@ -62,7 +62,7 @@ class _Deciding:
         self._tick = Tick()
         self._cursor = due.schedule.cursor_at
         self._seen = 0
-        # The first time that a walk found to be too late; the next one, if there is no later walk.
+        # The first time after the end of a walk; the next time, if there is no later walk.
         self._ahead: Nominal | None = None
 
     def run(self) -> Tick:
@@ -80,7 +80,7 @@ class _Deciding:
         return self._tick
 
     def _decide_by_timing(self, timing: Timing) -> None:
-        self._ahead = None  # of another timing, before an edit
+        self._ahead = None  # it may belong to another timing, before an edit
         moved_to = self._moved_to
         if moved_to is not None and moved_to > self._clock:
             self._tick.next_run_at = moved_to
@@ -93,13 +93,13 @@ class _Deciding:
 
     @property
     def _moved_to(self) -> datetime | None:
-        """The instant that an operator set, unless its time came in a stretch that is over."""
+        """The instant that an operator set, unless it lies in a stretch that is over."""
         return None if self._tick.is_moved else self._schedule.moved_to
 
-    # Stretches of the past that are decided already: before an edit, disabled, paused.
+    # Stretches of the past that are already decided: before an edit, disabled, paused.
 
     def _decide_stretches(self) -> None:
-        """What does not fit into this tick is left for the next."""
+        """Decide stretches; the rest is left for the next tick."""
         stretches = [*self._schedule.segments, *self._pause()]
         while stretches and not self._is_full:
             self._decide_stretch(stretches[0])
@@ -108,7 +108,7 @@ class _Deciding:
         self._tick.segments = tuple(stretches)
 
     def _pause(self) -> list[Segment]:
-        """A pause that is over by itself is such a stretch too."""
+        """Return the stretch of a pause that has ended by itself."""
         schedule, until = self._schedule, self._schedule.paused_until
         if until is None or until > self._clock:
             return []
@@ -120,7 +120,7 @@ class _Deciding:
         timing = _readable(stretch)
         moved_to = self._moved_to
         if moved_to is not None and self._cursor < moved_to <= until:
-            # Its time came while the schedule was paused or disabled.
+            # It was due while the schedule was paused or disabled.
             self._pass_stretch(timing, moved_to - _INSTANT, stretch)
             if self._is_full:
                 return
@@ -138,7 +138,7 @@ class _Deciding:
     # A time that an operator moved.
 
     def _decide_moved(self, timing: Timing, moved_to: datetime) -> bool:
-        """Whether this tick got as far as that."""
+        """Decide a moved time; return False if the tick was full before."""
         self._add_span(timing, moved_to - _INSTANT, "superseded", "rescheduled")
         if self._is_full:
             return False
@@ -146,7 +146,7 @@ class _Deciding:
         self._add(replace(self._judge.judge_late(moved_to), is_moved=True))
         self._cursor = max(self._cursor, moved_to)
         if timing.run_at is not None:
-            # It has one time only, and this was it.
+            # This was its only time.
             self._add_span(timing, timing.run_at, "superseded", "rescheduled")
         return True
 
@@ -166,7 +166,7 @@ class _Deciding:
             self._add(occurrence)
             self._cursor = max(self._cursor, at)
             self._tick.is_moved |= is_moved
-            # The end of its run will say when the next one is due.
+            # The end of its run determines when the next one is due.
             self._tick.waits_for_end = occurrence.is_run
             at = clock + step
         self._plan(at)
@@ -174,9 +174,10 @@ class _Deciding:
     # The regular times.
 
     def _decide_regular(self, timing: Timing) -> None:
-        """Those older than the grace were missed: nobody ticked when they were due."""
+        """Decide regular times. Those older than the grace were missed: there was no tick when they
+        were due."""
         until = self._clock - timedelta(seconds=self._schedule.grace_seconds)
-        if self._cursor < until:  # hardly ever: somebody ticked in time
+        if self._cursor < until:  # rare: usually a worker ticked in time
             self._decide_missed(timing, until)
         if self._is_full:
             return
@@ -186,12 +187,12 @@ class _Deciding:
             self._decide_each(timing, self._clock, "ran")
 
     def _decide_newest(self, timing: Timing, count: int) -> None:
-        """On time, but of several at once all but so many would be skipped for overlap: the latest
-        run, not the oldest."""
+        """Run the latest of several times that are due at once, not the oldest; overlap would skip
+        all but `count`."""
         due = list(self._walk(timing, self._clock))
-        may_run = [one.at for one in due if not one.is_skipped and self._judge.is_open(one.at)]
+        may_run = [time.at for time in due if not time.is_skipped and self._judge.is_open(time.at)]
         if self._cursor < self._clock:
-            first = self._clock  # there are more; the next tick comes to them at once
+            first = self._clock  # there are more, which the next tick decides at once
         else:
             first = may_run[-count] if len(may_run) > count else EARLIEST
         for nominal in due:
@@ -218,7 +219,7 @@ class _Deciding:
             self._decide_each(timing, until, "caught_up")
 
     def _coalesce(self, timing: Timing, until: datetime) -> None:
-        """Where times were missed, only the latest of all that is due runs: on time or not."""
+        """If times were missed, run only the latest of all due times, late or not."""
         if timing.latest_between(self._cursor, until) is None:
             return
         first = self._last_open(timing)
@@ -226,7 +227,7 @@ class _Deciding:
             self._add_span(timing, first - _INSTANT, "skipped", "coalesced")
 
     def _last_open(self, timing: Timing) -> datetime | None:
-        """The latest due time that the calendar allows; else the latest."""
+        """Return the latest due time that the calendar allows, or else the latest."""
         until = self._clock
         for _ in range(1 if self._judge.is_always_open else _MOST_CLOSED):
             found = timing.latest_between(self._cursor, until)
@@ -239,19 +240,20 @@ class _Deciding:
         return None if latest is None else latest.at
 
     def _write_off(self, timing: Timing, until: datetime) -> None:
-        """Of all missed ones the newest run, up to the cap; those before them do not."""
+        """Run the newest missed times, up to the cap; the earlier ones stay missed."""
         first = first_of_newest(timing, self._cursor, until, self._schedule.catch_up_limit)
         if first is not None:
             self._add_span(timing, first - _INSTANT, "missed", "cap")
 
-    # Walking.
+    # Walking through times.
 
     @property
     def _is_full(self) -> bool:
         return len(self._tick.occurrences) >= MOST_DECISIONS or self._seen >= MOST_TIMES
 
     def _walk(self, timing: Timing, until: datetime) -> Iterator[Nominal]:
-        """Time by time; the cursor follows, and reaches `until` unless the tick is full before."""
+        """Yield time by time and advance the cursor, up to `until` unless the tick is full
+        before."""
         for nominal in timing.times(self._cursor):
             if nominal.at > until:
                 self._ahead = nominal
@@ -274,7 +276,8 @@ class _Deciding:
             self._add(self._judge.judge(nominal.at, decision))
 
     def _add_span(self, timing: Timing, until: datetime, decision: Decision, reason: str) -> None:
-        """One decision for all up to `until`: intervals by arithmetic, however long it is."""
+        """Make one decision for all times up to `until`; for intervals by arithmetic, at a constant
+        cost."""
         if timing.interval is None:
             for nominal in self._walk(timing, until):
                 gap: tuple[Decision, str] = ("skipped", "dst_gap")
@@ -293,28 +296,28 @@ class _Deciding:
     def _add(self, occurrence: Occurrence) -> None:
         add_to_spans(self._tick.occurrences, occurrence)
 
-    # Many at one instant.
+    # Many schedules at one instant.
 
     def _spread(self, place: Place) -> None:
-        """Moves the starts; what is caught up is late anyway, and moves from now."""
+        """Delay the starts. Caught-up runs are late anyway, and are delayed from now."""
         rows = self._tick.occurrences
-        for number, one in enumerate(rows):
-            if not one.is_run or one.start_at is None:
+        for number, row in enumerate(rows):
+            if not row.is_run or row.start_at is None:
                 continue
-            later = place.shift(self._until_next(one.nominal_at))
+            later = place.shift(self._until_next(row.nominal_at))
             if later:
-                is_late = one.decision == "caught_up"
-                base = max(one.start_at, self._clock) if is_late else one.start_at
-                rows[number] = replace(one, start_at=base + later, details=place.to_json())
+                is_late = row.decision == "caught_up"
+                base = max(row.start_at, self._clock) if is_late else row.start_at
+                rows[number] = replace(row, start_at=base + later, details=place.to_json())
 
     def _until_next(self, at: datetime) -> timedelta | None:
-        """How long a run may take before the next time comes; None: there is none."""
+        """Return how long a run may take before the next time; None if there is none."""
         if self._schedule.every_from == "end":
             return timedelta(seconds=self._schedule.interval_seconds or 0)
         next_at = self._tick.next_run_at
         return None if next_at is None else next_at - at
 
-    # What comes next.
+    # The next time.
 
     def _next(self, timing: Timing) -> datetime | None:
         ahead = self._ahead
@@ -331,8 +334,8 @@ class _Deciding:
 
 
 def _readable(stretch: Segment) -> Timing | None:
-    """The timing of a stretch; None: it had no times. Such a one was never in force: it was
-    written past the edge and corrected, or its times depended on the ends of runs."""
+    """Return the timing of a stretch; None if it had no times. Such a timing was never in force: it
+    was written by SQL and corrected, or its times depended on the ends of runs."""
     if stretch.timing.get("every_from") == "end":
         return None
     try:

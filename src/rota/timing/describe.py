@@ -1,4 +1,4 @@
-"""A timing in plain words: ours for the common shapes, cronsim's explanation for the rest."""
+"""Describes a timing in plain words: our own for common forms, cronsim's for others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_TIMES = 4
 
 
 def describe(timing: Timing) -> str:
-    """What the timing says, as in "every weekday at 09:00 (Europe/Paris)"."""
+    """Describe a timing, as in "every weekday at 09:00 (Europe/Paris)"."""
     return _what(timing) + _bounds(timing)
 
 
@@ -43,7 +43,8 @@ def _moment(at: datetime, tz: tzinfo) -> str:
 
 
 def _span(step: timedelta) -> str:
-    """In the largest unit that fits exactly; a single day is said in hours, as it is real time."""
+    """Format a duration in the largest unit that fits exactly; a single day is given in hours,
+    because it is real time."""
     seconds = step.total_seconds()
     for size, unit in _UNITS:
         count, rest = divmod(seconds, size)
@@ -53,7 +54,7 @@ def _span(step: timedelta) -> str:
 
 
 def _cron(timing: Timing) -> str:
-    # Sure to be there: _what asked for the other kinds first.
+    # Not None: _what has checked the other kinds first.
     sim = parse(timing.cron, timing.with_seconds)
     second, minute, hour, day, month, weekday = sim.parts
     days = _day_words(day, month, weekday)
@@ -68,7 +69,7 @@ def _cron(timing: Timing) -> str:
 
 
 def _step_words(second: str, minute: str, hour: str) -> str | None:
-    """`*/5 * * * *`, if the steps go on evenly from hour to hour."""
+    """Describe `*/5 * * * *`, if the steps continue evenly from hour to hour."""
     step = re.fullmatch(r"\*/(\d+)", minute)
     if second != "0" or hour != "*":
         return None
@@ -78,7 +79,7 @@ def _step_words(second: str, minute: str, hour: str) -> str | None:
 
 
 def _clock_words(second: str, minute: str, hour: str) -> str | None:
-    """A few times of day, as `09:00 and 17:00`."""
+    """Describe a few times of day, as `09:00 and 17:00`."""
     if not all(re.fullmatch(r"\d+(,\d+)*", part) for part in (second, minute, hour)):
         return None
     seconds, minutes, hours = (
@@ -110,12 +111,13 @@ def _weekday_words(weekday: str) -> str | None:
     named = {frozenset(range(1, 6)): "weekday", frozenset({0, 6}): "Saturday and Sunday"}
     if numbers in named:
         return f"every {named[numbers]}"
-    # Monday first, as a week is read.
+    # Monday first.
     return "every " + _joined([_DAYS[it] for it in sorted(numbers, key=lambda it: (it - 1) % 7)])
 
 
 def _weekdays(weekday: str) -> frozenset[int] | None:
-    """The days of a list of days and ranges, 0 is Sunday; None: it says more than that."""
+    """Return the days of a list of days and ranges, 0 is Sunday; None if it contains anything
+    else."""
     found: set[int] = set()
     for part in weekday.split(","):
         first, _, last = part.partition("-")

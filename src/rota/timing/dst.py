@@ -1,7 +1,7 @@
-"""From the local times of an expression to instants, across changes of the clocks.
+"""Converts the local times of an expression to instants, across clock changes.
 
-Debian cron's rules: an expression whose minute or hour begins with `*` follows real time, so it
-does not see the missing hour and runs through both passes of the repeated one. Any other one names
+Debian cron's rules apply. An expression whose minute or hour begins with `*` follows real time: it
+ignores the missing hour and runs in both passes of the repeated one. Any other expression names
 times of day: a missing time runs once right after the gap, a repeated one runs once.
 """
 
@@ -17,17 +17,17 @@ from rota.timing.zones import Shift, offset_at, shift_over, steady_until, wall_a
 
 Gap = Literal["run_after", "skip"]
 Fold = Literal["first", "second", "both"]
-# The local times of an expression strictly after one, in order.
+# Returns the local times of an expression strictly after a local time, in order.
 Walls = Callable[[datetime], Iterator[datetime]]
 
 _SECOND = timedelta(seconds=1)
 
 
 def real_times(walls: Walls, tz: tzinfo, after: datetime) -> Iterator[Nominal]:
-    """Every instant at which the zone's clocks show a local time of the expression.
+    """Yield every instant at which the zone's clocks show a local time of the expression.
 
-    Between two changes a local time is an instant plus a constant, so each such stretch is
-    searched on its own. (Searching across changes is where cronsim goes wrong, see its test.)
+    Between two changes a local time is an instant plus a constant, so each such stretch is searched
+    separately. (cronsim fails when it searches across changes, see its test.)
     """
     start = after.replace(microsecond=0) + _SECOND
     while start < LATEST:
@@ -45,7 +45,7 @@ def real_times(walls: Walls, tz: tzinfo, after: datetime) -> Iterator[Nominal]:
 def fixed_times(
     walls: Walls, tz: tzinfo, after: datetime, gap: Gap, fold: Fold
 ) -> Iterator[Nominal]:
-    """Each local time of the expression once, moved or repeated as the policies say."""
+    """Yield each local time of the expression once, moved or repeated according to the policies."""
     days = takewhile(_is_near, walls(_wall_to_start(after, tz)))
     return (it for it in _single(_placed(days, tz, gap, fold)) if it.at > after)
 
@@ -55,7 +55,8 @@ def _is_near(wall: datetime) -> bool:
 
 
 def _wall_to_start(after: datetime, tz: tzinfo) -> datetime:
-    """Within a repeated hour, local times already passed may still have their second pass."""
+    """Return the local time to search from. Within a repeated hour, local times already passed may
+    still have their second pass."""
     wall = wall_at(after, tz)
     shift = shift_over(wall, tz)
     return shift.wall_after - _SECOND if shift else wall
@@ -74,7 +75,7 @@ def _placed(walls: Iterable[datetime], tz: tzinfo, gap: Gap, fold: Fold) -> Iter
 
 
 def _repeated(shift: Shift, walls: list[datetime], fold: Fold) -> Iterator[Nominal]:
-    """All of the first pass comes before any of the second."""
+    """Yield all times of the first pass before those of the second."""
     for wall in walls if fold != "second" else ():
         yield Nominal((wall - shift.before).replace(tzinfo=UTC), "dst_fold_first", (wall,))
     for wall in walls if fold != "first" else ():
@@ -82,7 +83,8 @@ def _repeated(shift: Shift, walls: list[datetime], fold: Fold) -> Iterator[Nomin
 
 
 def _single(times: Iterable[Nominal]) -> Iterator[Nominal]:
-    """One per instant: a time moved out of a gap may meet one that stands right after it."""
+    """Yield one time per instant: a time moved out of a gap may coincide with one right after
+    it."""
     held: Nominal | None = None
     for each in times:
         if held and held.at != each.at:

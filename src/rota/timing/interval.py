@@ -1,4 +1,4 @@
-"""Every so many seconds of real time, counted from an anchor so that nothing drifts."""
+"""Intervals of real time, counted from an anchor so that they do not drift."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = timedelta(days=36_525)
 class IntervalRule:
     """The anchor plus every multiple of the step, on both sides of it.
 
-    A time missed is not made up for by moving the next: that one stays where it was.
+    A missed time does not move the next one.
     """
 
     step: timedelta
@@ -35,14 +35,14 @@ class IntervalRule:
             at += self.step
 
     def count(self, after: datetime, until: datetime) -> int:
-        """How many in (after, until], without listing them."""
+        """Count the times in (after, until] without listing them."""
         until = min(until, LATEST - timedelta.resolution)
         if until <= after:
             return 0
         return (until - self.anchor) // self.step - (after - self.anchor) // self.step
 
     def latest(self, after: datetime, until: datetime) -> Nominal | None:
-        """The last one in (after, until]."""
+        """Return the last time in (after, until]."""
         if not self.count(after, until):
             return None
         until = min(until, LATEST - timedelta.resolution)
@@ -70,12 +70,12 @@ def _timedelta(value: object) -> timedelta | None:
     seconds = read_duration(float(value) if isinstance(value, Decimal) else value)
     if seconds is None:
         return None
-    # Bounded first: timedelta overflows on what the caller should be told is too long.
+    # Bounded first: timedelta would overflow, where the caller should report that it is too long.
     return timedelta(seconds=min(max(seconds, -1e10), 1e10))
 
 
 def every(expression: str) -> timedelta | None:
-    """The step of `@every 90s` (or 1h30m); None: the expression is something else."""
+    """Return the step of `@every 90s` (or 1h30m); None if the expression is not an interval."""
     text = expression.strip()
     word, _, rest = text.partition(" ")
     if not word.casefold().startswith("@every"):

@@ -1,4 +1,4 @@
-"""Whether one nominal time of a schedule starts a run: every policy, in turn."""
+"""Decides whether a nominal time of a schedule starts a run: every policy, in turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Decision = Literal["ran", "caught_up", "skipped", "missed", "superseded"]
 
 
 class Occurrence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One row of the ledger, by the names that `write_ticks` reads."""
+    """A row of the ledger, with the names that `write_ticks` reads."""
 
     nominal_at: datetime
     decision: Decision
@@ -35,29 +35,29 @@ class Occurrence(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Due(msgspec.Struct, frozen=True):
-    """A schedule as the tick read it, and what else its policies ask."""
+    """A schedule as the tick read it, and the other inputs of its policies."""
 
     schedule: Schedule
     clock: datetime
     unfinished: int = 0
-    job_refusal: str | None = None  # why its job starts nothing
+    job_refusal: str | None = None  # why its job starts no runs
     calendar: Calendar | None = None
     unmet: tuple[str, ...] = ()
-    made_up: int = 0  # of the unfinished, what `catch_up = all` makes up for
-    triggered: int = 0  # of the unfinished, what somebody asked for beside its times
-    place: Place | None = None  # among many that are due at the same instant
-    is_queue_full: bool = False  # and takes no more
+    made_up: int = 0  # unfinished runs that `catch_up = all` makes up for
+    triggered: int = 0  # unfinished runs that were triggered besides its times
+    place: Place | None = None  # its place among many that are due at the same instant
+    is_queue_full: bool = False  # and accepts no more runs
 
 
 class Judge:
-    """Decides time by time, and remembers the runs that its own decisions start."""
+    """Decides time by time, and counts the runs that its decisions start."""
 
     def __init__(self, due: Due, random: Callable[[], float]) -> None:
         self._due = due
         self._schedule = due.schedule
         self._random = random
         self._unfinished = due.unfinished
-        # Runs that `all` makes up for wait for one another; only others are their overlap.
+        # Runs that `all` makes up for wait for one another; only other runs are their overlap.
         self._others = due.unfinished - due.made_up
         self._is_making_up = False
         self._runs = due.schedule.run_count
@@ -65,7 +65,7 @@ class Judge:
 
     @property
     def is_used_up(self) -> bool:
-        """As many runs as the schedule may start have been started."""
+        """Whether the schedule has started its maximum number of runs."""
         most = self._schedule.max_runs
         return most is not None and self._runs >= most
 
@@ -82,7 +82,8 @@ class Judge:
         return Occurrence(at, decision, start_at=start_at, is_held=is_held)
 
     def judge_late(self, at: datetime) -> Occurrence:
-        """A time that stands alone: on time within the grace, else as the catch-up policy says."""
+        """Judge a single time: on time within the grace, otherwise according to the catch-up
+        policy."""
         schedule, lateness = self._schedule, (self._due.clock - at).total_seconds()
         if lateness < schedule.grace_seconds:
             return self.judge(at, "ran")
@@ -111,7 +112,7 @@ class Judge:
         return Occurrence(at, "skipped", reason, details=details)
 
     def _open_at(self, at: datetime) -> datetime | None:
-        """When the calendar lets it start; None: not at all."""
+        """Return when the calendar lets the run start; None: not at all."""
         calendar = self._due.calendar
         if calendar is None or calendar.is_allowed(at):
             return at
@@ -123,14 +124,14 @@ class Judge:
         jitter = self._schedule.jitter_seconds
         if not jitter:
             return start_at
-        # What is caught up is late anyway: spread from now, not from a time long gone.
+        # Caught-up runs are late anyway: spread them from now, not from a time long past.
         base = max(start_at, self._due.clock) if decision == "caught_up" else start_at
         return base + timedelta(seconds=jitter * self._random())
 
     @property
     def room(self) -> int:
-        """How many runs may start before the others are skipped for overlap; 0: that is not what
-        happens to them, or it happens to all."""
+        """How many runs may start before others are skipped for overlap; 0 if overlap does not
+        skip, or every run would be skipped."""
         if self._schedule.overlap != "skip" or self._reason_against():
             return 0
         return self._schedule.max_concurrent_runs - self._unfinished
@@ -149,7 +150,7 @@ class Judge:
 
     @property
     def _is_in_the_way(self) -> bool:
-        """Whether runs are unfinished that it does not just follow."""
+        """Whether there are unfinished runs other than those that the run only waits for."""
         if not self._is_making_up:
             return self._is_crowded
         return self._others >= self._schedule.max_concurrent_runs

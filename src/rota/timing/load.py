@@ -1,4 +1,4 @@
-"""What the coming days bring: how many runs start when, where they pile up, and which overlap."""
+"""Forecasts the load of the coming days: when runs start, pile up and overlap."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def simulate(
     least: int = 5,
     left_out: Sequence[LeftOut] = (),
 ) -> Load:
-    """The load of the next days in a zone; from `least` starts in one minute on it is a pile-up."""
+    """Return the load of the next days in a zone; `least` starts in one minute are a pile-up."""
     begin = in_utc(start, "start")
     end = begin + timedelta(days=days)
     counted = Counted(zone(timezone), begin, end)
@@ -118,16 +118,17 @@ def simulate(
         counted.add(line)
     counted.settle()
     found = (_overlap(line, counted.gaps.get(line.name)) for line in breathing(lines))
-    overlaps = [one for one in found if one is not None]
+    overlaps = [overlap for overlap in found if overlap is not None]
     pile_ups = counted.pile_ups(least)
     shown = counted.days()
-    total = sum(sum(one.hours) for one in shown)
+    total = sum(sum(day.hours) for day in shown)
     suggestions = _suggestions(pile_ups, counted.gaps)
     return Load(begin, end, timezone, total, shown, pile_ups, overlaps, suggestions, [*left_out])
 
 
 def hour(lines: Sequence[PlannedSchedule], begin: datetime, end: datetime) -> HourLoad:
-    """Who starts when between two instants; of one that starts more often, its first time."""
+    """Return the starts between two instants; a schedule that starts repeatedly has its first
+    time."""
     minutes = [0] * 60
     found: list[Start] = []
     for line in lines:
@@ -137,7 +138,7 @@ def hour(lines: Sequence[PlannedSchedule], begin: datetime, end: datetime) -> Ho
         found.append(Start(EPOCH + at[0] * _SECOND, line.name, len(at), line.avg_duration_ms))
         for second in at:
             minutes[(second // 60) % 60] += 1
-    found.sort(key=lambda one: (one.at, one.schedule))
+    found.sort(key=lambda start: (start.at, start.schedule))
     return HourLoad(begin, end, minutes, found)
 
 
@@ -151,15 +152,16 @@ def _overlap(line: PlannedSchedule, gap: float | None) -> PredictedOverlap | Non
 
 
 def _suggestions(pile_ups: Iterable[PileUp], gaps: dict[str, float]) -> list[Suggestion]:
-    """A quarter of a minute for each, but never so much that a schedule meets itself."""
+    """Suggest a jitter of a quarter of a minute per schedule, but never so much that a schedule
+    overlaps itself."""
     made: list[Suggestion] = []
-    told: set[str] = set()
-    for one in pile_ups:
-        names = [name for name in one.schedules if name not in told]
-        if len(names) < len(one.schedules) / 2:
+    named: set[str] = set()
+    for pile_up in pile_ups:
+        names = [name for name in pile_up.schedules if name not in named]
+        if len(names) < len(pile_up.schedules) / 2:
             continue
         shortest = min((gaps.get(name, 86_400.0) for name in names), default=86_400.0)
-        jitter = min(len(one.schedules) * _SECONDS_EACH, _LONGEST_JITTER, shortest / 2)
-        made.append(Suggestion(one.at, max(60.0, round(jitter / 60) * 60.0), names))
-        told |= set(names)
+        jitter = min(len(pile_up.schedules) * _SECONDS_EACH, _LONGEST_JITTER, shortest / 2)
+        made.append(Suggestion(pile_up.at, max(60.0, round(jitter / 60) * 60.0), names))
+        named |= set(names)
     return made

@@ -18,7 +18,7 @@ from rota.timing.starts import starts
 from rota.timing.timing import EPOCH, Timing
 from rota.timing.zones import wall_at
 
-_MOST_TIMES = 50_000  # of one schedule: one a minute for a month
+_MOST_TIMES = 50_000  # for one schedule: one per minute for a month
 _SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
@@ -26,7 +26,7 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class PlannedSchedule:
-    """One schedule, with how long its runs have taken."""
+    """A schedule, with the durations of its runs."""
 
     name: str
     timing: Timing
@@ -56,7 +56,7 @@ class PileUp:
 
 
 def line_starts(line: PlannedSchedule, after: datetime, until: datetime) -> array[int]:
-    """Seconds since 1970, without those on which the calendar is closed."""
+    """Return the starts in seconds since 1970, without those on which the calendar is closed."""
     found = starts(line.timing, after, until, _MOST_TIMES)
     if line.calendar is None:
         return found
@@ -79,7 +79,7 @@ class Group:
 
 @dataclass(slots=True)
 class Counted:
-    """Add all lines, settle, then ask."""
+    """Counts of starts: add all lines, call `settle`, then read."""
 
     tz: tzinfo
     begin: datetime
@@ -88,7 +88,7 @@ class Counted:
     _lines: dict[tuple[Timing, str | None, bool], list[PlannedSchedule]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    # Spread over a minute and more, a schedule adds to no pile-up.
+    # A schedule with a jitter of a minute or more adds to no pile-up.
     _sharp: list[Group] = field(default_factory=list)
     _by_minute: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     _by_hour: dict[tuple[date, int], int] = field(default_factory=lambda: defaultdict(int))
@@ -106,7 +106,7 @@ class Counted:
                 self._add_often(lines, step)
                 continue
             at = line_starts(lines[0], self.begin, self.end)
-            group = Group([one.name for one in lines], at)
+            group = Group([line.name for line in lines], at)
             self._note_gap(group, step)
             self._count(group, whole, is_sharp)
         for minute, count in breathing(whole.items()):
@@ -132,9 +132,10 @@ class Counted:
                     last = minute
 
     def _add_often(self, lines: list[PlannedSchedule], step: timedelta) -> None:
-        """By arithmetic: nobody wants to list a million seconds, nor are they a pile-up."""
+        """Count by arithmetic: listing a million seconds would be too slow, and they are no
+        pile-up."""
         first = lines[0]
-        self.gaps.update(dict.fromkeys((one.name for one in lines), step.total_seconds()))
+        self.gaps.update(dict.fromkeys((line.name for line in lines), step.total_seconds()))
         for after, until in _hours(self.begin, self.end):
             wall = wall_at(until - timedelta(microseconds=1), self.tz)
             if first.calendar is None or first.calendar.is_allowed(until):
@@ -153,7 +154,7 @@ class Counted:
         ]
 
     def pile_ups(self, least: int, most: int = 10) -> list[PileUp]:
-        """By local time of day, the worst first."""
+        """Return pile-ups by local time of day, the worst first."""
         found: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for minute, count in breathing(self._by_minute.items()):
             if count >= least:
@@ -166,7 +167,7 @@ class Counted:
         ]
 
     def names_at(self, minute: int) -> list[str]:
-        """Who starts in this minute since 1970."""
+        """Return the schedules that start in this minute since 1970."""
         return sorted(
             name for group in self._sharp if group.has_minute(minute) for name in group.names
         )

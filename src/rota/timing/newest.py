@@ -1,4 +1,4 @@
-"""The newest of many times, without listing all that came before them."""
+"""Finds the newest of many times, without listing all earlier ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from rota.timing.timing import Timing
 
-# How far is looked back from the end, again and again.
+# Periods before the end that are searched in turn.
 _LOOKS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), timedelta(days=366))
 _NO_LIMIT = 10**9
 
@@ -14,7 +14,8 @@ _NO_LIMIT = 10**9
 def first_of_newest(
     timing: Timing, after: datetime, until: datetime, count: int
 ) -> datetime | None:
-    """Where the newest `count` times in (after, until] begin; None: there are no more of them."""
+    """Return where the newest `count` times in (after, until] begin; None if there are no more than
+    `count`."""
     if timing.interval is not None:
         last = timing.latest_between(after, until)
         if last is None or timing.count_between(after, until) <= count:

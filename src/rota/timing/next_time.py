@@ -1,4 +1,4 @@
-"""When a schedule that was just made or changed is due next: what its first tick would find."""
+"""Computes when a new or changed schedule is due next, as its first tick would."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from rota.timing.timing import Timing
 
 
 def next_time(schedule: Schedule, *, is_unfinished: bool) -> datetime | None:
-    """None: that depends on the end of a run, or there is nothing left to do; a tick will say."""
+    """Return the next time; None if it depends on the end of a run or there is none left, which a
+    tick determines."""
     if schedule.max_runs is not None and schedule.run_count >= schedule.max_runs:
         return None
     after = _decided_to(schedule)
@@ -22,7 +23,8 @@ def next_time(schedule: Schedule, *, is_unfinished: bool) -> datetime | None:
 
 
 def _decided_to(schedule: Schedule) -> datetime:
-    """Stretches of the past have their decision, and so has a pause up to its end."""
+    """Return up to when times are decided: by the cursor, by past stretches, and by a pause up to
+    its end."""
     ends = [schedule.cursor_at, *[segment.until for segment in schedule.segments]]
     if schedule.paused_until is not None:
         ends.append(schedule.paused_until)

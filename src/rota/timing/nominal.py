@@ -1,4 +1,4 @@
-"""One time at which a schedule says it runs."""
+"""A nominal time of a schedule."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LATEST: Final = datetime(9800, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Nominal:
-    """An instant in UTC, and what a change of the clocks did to it.
+    """An instant in UTC, and the effect of a clock change on it.
 
-    `dst_gap`: its local time does not exist, it was moved to right after the gap.
+    `dst_gap`: its local time does not exist, and it was moved to right after the gap.
     `dst_gap_skipped`: the same, but the schedule skips it; `at` is when it would have run.
-    `dst_fold_first`, `dst_fold_second`: its local time comes twice, this is that pass.
-    `walls` keeps the local times as written, for people; they are no part of its identity.
+    `dst_fold_first`, `dst_fold_second`: its local time occurs twice, this is that pass.
+    `walls` keeps the local times as written, for display; they are not part of its identity.
     """
 
     at: datetime
@@ -36,7 +36,8 @@ class Nominal:
 
 
 def in_utc(instant: datetime, name: str) -> datetime:
-    """The same instant in UTC. One without an offset is refused: we never guess a zone."""
+    """Return the instant in UTC. An instant without an offset is refused: a zone is never
+    guessed."""
     if instant.tzinfo is UTC:
         return instant
     if instant.utcoffset() is None:

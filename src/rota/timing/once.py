@@ -1,4 +1,4 @@
-"""At one instant, and never again."""
+"""Timings with a single instant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rota.timing.zones import shift_over
 
 @dataclass(frozen=True, slots=True)
 class OnceRule:
-    """Whatever was missed or restarted, `run_at` comes after nothing that is later than it."""
+    """A single time, `run_at`; after it there is none, even if it was missed."""
 
     run_at: datetime
 
@@ -26,7 +26,8 @@ class OnceRule:
 def instant_of(
     wall: datetime, tz: tzinfo, gap: Gap = "run_after", fold: Fold = "first"
 ) -> datetime:
-    """The instant of a local time that a person wrote, for edges that read `--at 09:00`.
+    """Return the instant of a local time that a person wrote, for interfaces that read `--at
+    09:00`.
 
     A missing time is the moment right after the gap, or an error if gaps are to be skipped.
     """

@@ -1,4 +1,4 @@
-"""The coming times of a timing as people read them, with the days marked on which clocks change."""
+"""Lists the coming times of a timing for people, and marks days with clock changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.timing.nominal import Nominal, in_utc
 from rota.timing.timing import Timing
 from rota.timing.zones import Shift, shift_over, shifts, wall_at, zone
 
-# A preview is read by people; a range that holds more is cut.
+# A preview is read by people; longer ranges are cut.
 MOST_ROWS = 10_000
 
 
@@ -46,10 +46,10 @@ def preview(
     viewer_zone: str | None = None,
     include_skipped: bool = False,
 ) -> list[PreviewRow]:
-    """The next `count` times after an instant, or all up to and including `until`, or both.
+    """Return the next `count` times after an instant, or all up to and including `until`, or both.
 
-    A time skipped for a gap is told in the note of the row after it, or with `include_skipped` in a
-    row of its own.
+    A time skipped for a gap is mentioned in the note of the next row, or has its own row with
+    `include_skipped`.
     """
     if count is None and until is None:
         raise TimingError("a preview needs a count or an end")
@@ -65,20 +65,20 @@ def preview(
 def _rows(
     times: Iterator[Nominal], tz: tzinfo, viewer: tzinfo | None, include_skipped: bool
 ) -> Iterator[PreviewRow]:
-    told = ""
+    skipped = ""
     for nominal in times:
         note = _note(nominal, tz)
         if nominal.is_skipped and not include_skipped:
-            told = f"before it, on {wall_at(nominal.at, tz):%Y-%m-%d}, {note}"
+            skipped = f"before it, on {wall_at(nominal.at, tz):%Y-%m-%d}, {note}"
             continue
         yield PreviewRow(
             nominal.at,
             nominal.at.astimezone(tz),
             nominal.at.astimezone(viewer) if viewer else None,
-            "; ".join(part for part in (told, note) if part),
+            "; ".join(part for part in (skipped, note) if part),
             nominal.is_skipped,
         )
-        told = ""
+        skipped = ""
 
 
 def _note(nominal: Nominal, tz: tzinfo) -> str:
@@ -98,7 +98,7 @@ def _note(nominal: Nominal, tz: tzinfo) -> str:
 
 
 def _day_note(at: datetime, tz: tzinfo) -> str:
-    """For a time that no policy touched: does the local day have a change of the clocks?"""
+    """Return a note for a time without a policy effect, if the clocks change on its local day."""
     wall = wall_at(at, tz)
     shift = shift_over(wall, tz)
     if shift:
@@ -113,7 +113,8 @@ def _day_note(at: datetime, tz: tzinfo) -> str:
 
 
 def _shifts_of_day(wall: datetime, tz: tzinfo) -> list[Shift]:
-    """A change at midnight belongs to both days: the one it ends and the one it begins."""
+    """Return the changes of a local day. A change at midnight belongs to both days: the one it ends
+    and the one it begins."""
     start = datetime.combine(wall.date(), time())
     end = start + timedelta(days=1)
     years = {start.year, (start - timedelta(days=1)).year, end.year}

@@ -1,4 +1,4 @@
-"""Rows of the ledger: equal decisions in a row that start no run are one."""
+"""Rows of the ledger: consecutive equal decisions that start no run are one span."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rota.timing.judging import Occurrence
 
 
 def add_to_spans(rows: list[Occurrence], occurrence: Occurrence) -> None:
-    """As a row of its own, or as part of the last one."""
+    """Add an occurrence as its own row, or to the last span."""
     if rows and _is_span(rows[-1], occurrence):
         last = rows[-1]
         rows[-1] = replace(

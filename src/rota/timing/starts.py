@@ -1,5 +1,8 @@
-"""All nominal times of a timing in a stretch, by arithmetic: a simulation of thousands of schedules
-asks for millions of them, and stepping from one to the next would take minutes."""
+"""Computes all nominal times of a timing in a period, by arithmetic.
+
+A simulation of thousands of schedules needs millions of them; stepping from one to the next would
+take minutes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ _MICRO = timedelta(microseconds=1)
 
 
 def starts(timing: Timing, after: datetime, until: datetime, most: int) -> array[int]:
-    """The times in (after, until] as whole seconds since 1970, oldest first, at most so many."""
+    """Return the times in (after, until] as whole seconds since 1970, oldest first, at most
+    `most`."""
     floor, ceiling = timing.clipped(after, until)
     if ceiling <= floor:
         return array("q")
@@ -30,7 +34,7 @@ def starts(timing: Timing, after: datetime, until: datetime, most: int) -> array
     if isinstance(rule, CronRule) and not (rule.is_fixed and _has_shift(rule, floor, ceiling)):
         return _cron(rule, floor, ceiling, most)
     listed = timing.between(after, until, most)
-    return array("q", (_seconds(one.at) for one in listed))
+    return array("q", (_seconds(nominal.at) for nominal in listed))
 
 
 def _seconds(at: datetime) -> int:
@@ -49,7 +53,8 @@ def _interval(rule: IntervalRule, floor: datetime, ceiling: datetime, most: int)
 
 
 def _has_shift(rule: CronRule, floor: datetime, ceiling: datetime) -> bool:
-    """Near a change of the clocks the policies decide; elsewhere a local time is one instant."""
+    """Return whether a clock change is near, where the policies decide; elsewhere a local time is
+    one instant."""
     low, high = floor - 2 * _DAY, min(ceiling, LATEST - 3 * _DAY) + 2 * _DAY
     return any(
         low <= shift.at <= high
@@ -62,7 +67,7 @@ def _cron(rule: CronRule, floor: datetime, ceiling: datetime, most: int) -> arra
     found = array("q")
     at = floor
     while at < ceiling and len(found) < most:
-        # The first second that counts decides the offset: `at` itself may be of the stretch before.
+        # The first second determines the offset: `at` itself may belong to the stretch before.
         first = at.replace(microsecond=0) + _SECOND
         end = steady_until(first, rule.tz)
         _add(found, rule, first, min(end - _SECOND, ceiling), most)
@@ -71,7 +76,7 @@ def _cron(rule: CronRule, floor: datetime, ceiling: datetime, most: int) -> arra
 
 
 def _add(found: array[int], rule: CronRule, first: datetime, last: datetime, most: int) -> None:
-    """The times from one second to another, between which the zone's offset is the same."""
+    """Add the times from one second to another, between which the zone's offset is constant."""
     if last < first:
         return
     offset = offset_at(first, rule.tz)
@@ -97,7 +102,7 @@ def _matches(rule: CronRule, day: date) -> bool:
 
 @lru_cache(maxsize=4096)
 def _clock(expression: str, with_seconds: bool) -> list[int]:
-    """The seconds of a day at which it runs."""
+    """Return the seconds of a day at which the expression matches."""
     sim = CronRule(expression, UTC, with_seconds=with_seconds).sim
     return sorted(
         hour * 3600 + minute * 60 + second

@@ -1,4 +1,4 @@
-"""Timings most people want, to start from; the database's table is seeded with them."""
+"""Common timings to start from; the table of the database is seeded with them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Template(NamedTuple):
-    """Without a zone: the words hold in whichever one the schedule is given."""
+    """A timing without a zone: the description holds in the zone of any schedule."""
 
     name: str
     cron: str

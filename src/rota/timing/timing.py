@@ -1,4 +1,4 @@
-"""When a schedule runs, as one value: everything else about schedules asks this."""
+"""When a schedule runs, as one value that all other code uses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WORDS = (
     "with_seconds", "anchor",
 )  # fmt: skip
 _TICK = timedelta(microseconds=1)
-# Looked back from the end to find the latest time without listing all before it.
+# Periods before the end that are searched for the latest time, without listing all earlier ones.
 _LOOKS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), timedelta(days=366))
 
 
@@ -38,8 +38,8 @@ _LOOKS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), timedelta(d
 class Timing:
     """Exactly one of `cron`, `interval` and `run_at`, in a zone, within optional bounds.
 
-    Make it with `Timing.of`, which checks everything. Two timings are equal if they say the same.
-    All methods take aware instants and give UTC.
+    Create it with `Timing.of`, which checks everything. Timings with the same values are equal. All
+    methods take aware instants and return UTC.
     """
 
     cron: str | None = None
@@ -72,7 +72,7 @@ class Timing:
         with_seconds: bool = False,
         anchor: datetime | None = None,
     ) -> Self:
-        """Read what a schedule says. `@every 90s` in `cron` is an interval.
+        """Read the timing of a schedule. `@every 90s` in `cron` is an interval.
 
         An interval counts from `start_at`, else from `anchor` (when the schedule was made), else
         from the start of 1970 in UTC, so that an hour falls on the hour. Both bounds are included.
@@ -103,15 +103,15 @@ class Timing:
 
     @staticmethod
     def kept(it: Schedule | Planned) -> Timing:
-        """What a schedule says, remembered: ticks ask for the same ones again and again. The zone
-        is part of the key, so that zone data which is read anew counts."""
+        """Return the timing of a schedule, cached: ticks need the same ones again and again. The
+        zone is part of the key, so that reloaded zone data takes effect."""
         return _of(
             zone(it.timezone), it.cron, it.interval_seconds, it.run_at, it.timezone, it.gap,
             it.fold, it.start_at, it.end_at, it.has_seconds, it.anchor_at,
         )  # fmt: skip
 
     def _rule(self) -> CronRule | IntervalRule | OnceRule:
-        tz = zone(self.timezone)  # checked for every kind: people are shown times in it
+        tz = zone(self.timezone)  # checked for every kind: times are shown in it
         if self.cron is not None:
             return CronRule(self.cron, tz, self.gap, self.fold, self.with_seconds)
         if self.interval is not None:
@@ -132,15 +132,15 @@ class Timing:
 
     @property
     def fields(self) -> str | None:
-        """The cron expression with its macro written out."""
+        """The cron expression with its macro expanded."""
         return None if self.cron is None else expand(self.cron)
 
     def anchored(self, at: datetime) -> Timing:
-        """The same, counted from `at`: for intervals that run so long after the last run's end."""
+        """Return the timing counted from `at`, for intervals from the end of the last run."""
         return replace(self, anchor=in_utc(at, "anchor"))
 
     def after(self, instant: datetime) -> datetime | None:
-        """The first nominal time strictly after the instant; None: never again."""
+        """Return the first nominal time strictly after the instant; None if there is none."""
         for nominal in self.times(instant):
             if not nominal.is_skipped:
                 return nominal.at
@@ -149,21 +149,21 @@ class Timing:
     def between(
         self, after: datetime, until: datetime, limit: int, *, include_skipped: bool = False
     ) -> list[Nominal]:
-        """The nominal times in (after, until], oldest first, at most `limit`.
+        """Return the nominal times in (after, until], oldest first, at most `limit`.
 
-        With `include_skipped` also those that `gap="skip"` leaves out, so that they can be
-        recorded; they have no instant of their own, and say when they would have run.
+        With `include_skipped` also those that `gap="skip"` omits, so that they can be recorded;
+        they have no instant of their own, and `at` is when they would have run.
         """
         return list(islice(self._within(after, until, include_skipped), max(0, limit)))
 
     def count_between(self, after: datetime, until: datetime, cap: int = 100_000) -> int:
-        """How many in (after, until]: for intervals by arithmetic, else counted up to `cap`."""
+        """Count the times in (after, until]: for intervals by arithmetic, else up to `cap`."""
         if isinstance(self.rule, IntervalRule):
             return self.rule.count(self._floor(after), self._ceiling(until))
         return sum(1 for _ in islice(self._within(after, until), cap))
 
     def latest_between(self, after: datetime, until: datetime) -> Nominal | None:
-        """The last one in (after, until], without listing those before it."""
+        """Return the last time in (after, until], without listing those before it."""
         floor, ceiling = self._floor(after), self._ceiling(until)
         if isinstance(self.rule, IntervalRule):
             return self.rule.latest(floor, ceiling)
@@ -175,11 +175,12 @@ class Timing:
         return _last(self._within(after, until))
 
     def clipped(self, after: datetime, until: datetime) -> tuple[datetime, datetime]:
-        """The stretch as far as the bounds of the timing let it count."""
+        """Return the period clipped to the bounds of the timing."""
         return self._floor(after), self._ceiling(until)
 
     def times(self, after: datetime) -> Iterator[Nominal]:
-        """All nominal times strictly after the instant, skipped ones included; may be endless."""
+        """Yield all nominal times strictly after the instant, including skipped ones; may be
+        endless."""
         times = self.rule.times(self._floor(after))
         if self.end_at is None:
             return times
@@ -197,7 +198,7 @@ class Timing:
                 yield nominal
 
     def _floor(self, after: datetime) -> datetime:
-        """The instant strictly after which times count: `start_at` itself is one of them."""
+        """Return the instant strictly after which times count: `start_at` itself is included."""
         floor = max(in_utc(after, "after"), EARLIEST)
         return max(floor, self.start_at - _TICK) if self.start_at else floor
 
@@ -208,13 +209,14 @@ class Timing:
 
 @lru_cache(maxsize=20_000)
 def _of(tz: tzinfo, *values: Any) -> Timing:
-    """By position, in the order of `kept`: looking up a dozen words costs more than a tick."""
+    """Make a timing from values in the order of `kept`, by position: looking up a dozen keywords
+    costs more than a tick."""
     return Timing.of(**dict(zip(_WORDS, values, strict=True)))
 
 
 def _last(times: Iterator[Nominal]) -> Nominal | None:
     last = None
-    for last in times:  # noqa: B007  the last one seen is the answer
+    for last in times:  # noqa: B007  the last value is the result
         pass
     return last
 
@@ -240,7 +242,7 @@ def _check_word(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def _check_bounds(start: datetime | None, once: datetime | None, end: datetime | None) -> None:
-    """A timing that can never come is a mistake of whoever wrote it; say so at once."""
+    """Refuse a timing without any possible time."""
     for earlier, later, text in (
         (start, end, "end_at {1} is before start_at {0}"),
         (start, once, "run_at {1} is before start_at {0}"),

@@ -1,4 +1,4 @@
-"""Stretches of time in which nothing is to start: nightly, weekly, or of certain dates."""
+"""Windows in which nothing may start: daily, weekly, or on certain dates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Literal, cast, get_args
 from rota.errors import TimingError
 from rota.timing.nominal import in_utc
 
-# By name, as numbers mean other days in cron (0 is Sunday) than in Python (0 is Monday).
+# By name, because cron (0 is Sunday) and Python (0 is Monday) number days differently.
 Weekday = Literal["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"]
 WEEKDAYS: Final[tuple[Weekday, ...]] = get_args(Weekday)
 ALL_WEEK: Final = frozenset(WEEKDAYS)

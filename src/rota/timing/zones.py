@@ -1,7 +1,7 @@
-"""Time zones by their IANA name, and the moments at which their clocks change.
+"""Time zones by their IANA name, and their clock changes.
 
 Zone data comes from the system (`zoneinfo.TZPATH`), else from the `tzdata` package; `data_source`
-says which. UTC needs neither, so that a machine without zone data runs everything that is in UTC.
+returns which. UTC needs neither, so that a machine without zone data can run everything in UTC.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from rota.errors import TimingError
 
-# Files beside the zones that are no zones, or mean another zone on each machine.
+# Files beside the zones that are not zones, or mean another zone on each machine.
 _NOT_ZONES = {"localtime", "posixrules", "Factory"}
 _OTHER_TREES = ("posix/", "right/")
 _SECOND = timedelta(seconds=1)
@@ -37,17 +37,17 @@ class Shift:
 
     @property
     def wall_before(self) -> datetime:
-        """What the clocks would show at that moment, had they not been changed."""
+        """The local time at that moment without the change."""
         return self.at.replace(tzinfo=None) + self.before
 
     @property
     def wall_after(self) -> datetime:
-        """What the clocks show at that moment."""
+        """The local time at that moment."""
         return self.at.replace(tzinfo=None) + self.after
 
 
 def zone(name: str) -> tzinfo:
-    """The zone of that IANA name; an unknown one is an error, never UTC in silence."""
+    """Return the zone of an IANA name; an unknown one is an error, never silently UTC."""
     if name == "UTC":
         return UTC
     if name in _NOT_ZONES or str(name).startswith(_OTHER_TREES):
@@ -59,8 +59,8 @@ def zone(name: str) -> tzinfo:
 
 
 def is_missing_here(name: str) -> bool:
-    """Whether this machine has no data about a zone that others may well know: written as no zone
-    is that it knows, and not one of the names that are refused everywhere."""
+    """Return whether this machine lacks data about a zone that others may have: the name is none of
+    the known zones, in any case, and not one that is refused everywhere."""
     if name == "UTC" or name in _NOT_ZONES or name.startswith(_OTHER_TREES):
         return False
     return name.lower() not in _lowered()
@@ -72,13 +72,13 @@ def _lowered() -> frozenset[str]:
 
 
 def names() -> list[str]:
-    """Every zone this machine knows."""
+    """Return the names of all zones on this machine."""
     found = zoneinfo.available_timezones() - _NOT_ZONES
     return sorted(found | {"UTC"})
 
 
 def data_source() -> str | None:
-    """Where zones are read from, with the release if it says so; None: this machine has none.
+    """Return the source of zone data, with its release if known; None if there is no data.
 
     Workers with different releases may compute different times around a change of the rules.
     """
@@ -114,7 +114,8 @@ def _unknown(name: str) -> TimingError:
 
 
 def _nearest(name: str, known: list[str]) -> list[str]:
-    """Other case and bare city names first, as those are what people type."""
+    """Return similar names: first those in other case and bare city names, which are common
+    inputs."""
     wanted = name.strip().casefold().replace(" ", "_")
     if wanted in ("", "z"):
         return ["UTC"] if wanted else []
@@ -134,12 +135,13 @@ def offset_at(at: datetime, tz: tzinfo) -> timedelta:
 
 
 def wall_at(at: datetime, tz: tzinfo) -> datetime:
-    """What the clocks of the zone show at that instant, without a zone."""
+    """Return the local time of the zone at that instant, without a zone."""
     return at.astimezone(tz).replace(tzinfo=None, fold=0)
 
 
 def shift_over(wall: datetime, tz: tzinfo) -> Shift | None:
-    """The change that makes this local time missing or repeated; None: it comes exactly once."""
+    """Return the change that makes this local time missing or repeated; None if it occurs exactly
+    once."""
     before = wall.replace(tzinfo=tz, fold=0).utcoffset() or timedelta()
     after = wall.replace(tzinfo=tz, fold=1).utcoffset() or timedelta()
     if before == after:
@@ -149,7 +151,8 @@ def shift_over(wall: datetime, tz: tzinfo) -> Shift | None:
 
 
 def steady_until(at: datetime, tz: tzinfo) -> datetime:
-    """An instant up to which the zone's offset stays as it is at `at`; never past a change."""
+    """Return an instant up to which the zone's offset is the same as at `at`; never past a
+    change."""
     for shift in shifts(tz, at.year):
         if shift.at > at:
             return shift.at
@@ -158,16 +161,16 @@ def steady_until(at: datetime, tz: tzinfo) -> datetime:
 
 @lru_cache(maxsize=4096)
 def shifts(tz: tzinfo, year: int) -> tuple[Shift, ...]:
-    """The changes of a zone in a year of UTC, found by asking day by day.
+    """Return the changes of a zone in a year of UTC, found by comparing days.
 
-    zoneinfo does not tell them. A day is fine enough: in all of the zone data, no two changes of
+    zoneinfo does not list them. Days are fine enough: in all of the zone data, no two changes of
     one zone are less than three days apart.
     """
     if tz is UTC:
         return ()
     found = []
     end = datetime(year + 1, 1, 1, tzinfo=UTC)
-    # A change at the very start of a year belongs to that year: look from a second before it.
+    # A change at the very start of a year belongs to that year: start a second before it.
     day = datetime(year, 1, 1, tzinfo=UTC) - _SECOND
     before = offset_at(day, tz)
     while day < end - _SECOND:
@@ -180,7 +183,7 @@ def shifts(tz: tzinfo, year: int) -> tuple[Shift, ...]:
 
 
 def _change_between(low: datetime, high: datetime, tz: tzinfo) -> datetime:
-    """The first second in (low, high] with the offset of `high`."""
+    """Return the first second in (low, high] with the offset of `high`."""
     target = offset_at(high, tz)
     while high - low > _SECOND:
         middle = low + (high - low) // (2 * _SECOND) * _SECOND

@@ -1,4 +1,4 @@
-"""How a setting reads where its type and value do not say it well; sizes of many bounds."""
+"""Presentation of settings whose type and value are not clear enough; common bounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
 
-# Long enough for any wait, short enough for a Postgres interval and a person's typing error.
+# Long enough for any wait, short enough for a Postgres interval and to catch typing errors.
 YEAR = 31_536_000
 KIB = 1024
 MIB = 1024 * KIB
@@ -15,7 +15,7 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown instead of the type's own words."""
+    """Texts to show instead of those derived from the type."""
 
     default: str | None = None
     range: str | None = None

@@ -1,4 +1,4 @@
-"""Reading log lines: a search that walks back in time, the lines of a run, what has just come."""
+"""Reads log lines: a search back in time, the lines of a run, the latest lines."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ BUDGET_SECONDS = 0.15
 _TICK = timedelta(microseconds=1)
 _MOST = 2**31 - 1
 BAD = {"warning", "error", "critical"}
-# Lines that are looked at in one statement: at first, and at most.
+# Lines that one statement examines: at first, and at most.
 _FIRST_CHUNK = 500
 _LARGEST_CHUNK = 200_000
-# A word in fewer lines than one of so many is looked up in the index, if there is one.
+# A word that occurs in fewer than one of so many lines is looked up in the index, if there is one.
 _RARE = 500
 
 
@@ -31,14 +31,15 @@ def search_logs(
     budget_seconds: float = BUDGET_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> Plan[LogPage]:
-    """The newest matches first. Stops when the page is full or the time is used up, between two
-    statements that each look at a bounded number of lines; at least one of them is sent."""
+    """Search lines, the newest matches first. Stop when the page is full or the time is used up,
+    between two statements that each examine a bounded number of lines; at least one of them is
+    sent."""
     deadline = clock() + budget_seconds
     params, now = yield from start_search(question)
     since, until = instant(question.since, now), instant(question.until, now)
     if question.run_id is not None:
         return (yield from _search_run(question, params, since, until))
-    # Lines of the next days are not written yet.
+    # There are no lines of future days yet.
     above = question.cursor.at + _TICK if question.cursor else until or now + timedelta(minutes=1)
     rows = yield Ask("logs/spans", {"since": since, "until": above})
     spans = [_Span(**row) for row in rows]
@@ -93,7 +94,7 @@ class _Span:
 
 @dataclass(slots=True)
 class _Walk:
-    """From the newest span to the oldest, each in steps that end by themselves."""
+    """A walk from the newest span to the oldest, in bounded steps."""
 
     question: LogQuestion
     params: dict[str, Any]
@@ -120,19 +121,19 @@ class _Walk:
         return LogPage(self.lines, self.since or spans[-1].from_at, None)
 
     def _step(self, span: _Span, low: datetime) -> Plan[None]:
-        # A word that must not occur is no help to an index.
+        # An index does not help to exclude a word.
         if self.params["hints"] and span.is_indexed and self._is_rare:
             high = min(span.to_at, self.top.at + _TICK)
             rows = yield Ask("logs/by_words", self._parameters(low) | {"high": high})
             self._take(rows, low)
-            # All lines of a span, and still no full page: it stays rare.
+            # All lines of a span did not fill the page: the word stays rare.
             self.seen += (len(rows) + 1) * _RARE
             return
         started = self.clock()
         params = self._parameters(low) | {"chunk": self.chunk}
         edge = (yield Ask(f"logs/edge{self._road}", params))[0]["edge"]
         rows = yield Ask(f"logs/newest{self._road}", params | {"edge": edge})
-        # A span that ended before tells nothing of how rare a word is.
+        # A span that ended early does not show how rare a word is.
         self.seen += self.chunk if edge > low else 0
         self._take(rows, edge)
         self._adapt(self.clock() - started)
@@ -143,8 +144,9 @@ class _Walk:
 
     @property
     def _road(self) -> str:
-        """The index that leaves out most of what does not match."""
-        # That of a job has the lines of one name in order, and a renamed job has several.
+        """The suffix of the statements whose index excludes most lines."""
+        # The index of a job has the lines of one name in order, and a renamed job has several
+        # names.
         if self.params["jobs"] and len(self.params["jobs"]) == 1:
             return "_of_job"
         levels = self.question.levels
@@ -153,7 +155,8 @@ class _Walk:
     def _parameters(self, low: datetime) -> dict[str, Any]:
         at, run_id, attempt, seq = self.top
         if run_id == 0:
-            # All before this instant: of a thousand lines at the next one none comes twice.
+            # All lines before this instant: so none of a thousand lines at the next one is
+            # repeated.
             at, run_id, attempt, seq = at - _TICK, 2**62, _MOST, _MOST
         limit = self.question.limit - len(self.lines)
         place = {"at": at, "run_id": run_id, "of_attempt": attempt, "seq": seq}
@@ -164,7 +167,7 @@ class _Walk:
         self.top = LogKey(edge, 0, 0, 0)
 
     def _adapt(self, seconds: float) -> None:
-        """Larger steps where they are quick, never larger than what is left of the time allows."""
+        """Use larger steps if they are quick, but never larger than the remaining time allows."""
         left = max(self.deadline - self.clock(), 0)
         by_time = int(self.chunk * left / max(seconds, 0.001) * 0.7)
         self.chunk = max(min(self.chunk * 3, by_time, _LARGEST_CHUNK), _FIRST_CHUNK)
@@ -176,7 +179,8 @@ def _search_run(
     since: datetime | None,
     until: datetime | None,
 ) -> Plan[LogPage]:
-    """Few lines, in the order of attempts: that of time, but for what crossed on its way."""
+    """Search the few lines of a run, in the order of attempts: almost that of time, except lines
+    that arrived out of order."""
     assert question.run_id is not None
     marks = yield Ask("runs/created_after", {"id": question.run_id})
     low = max((at for at in (since, marks[0]["since"]) if at is not None), default=None)
@@ -198,14 +202,14 @@ def _search_run(
 
 
 def _fitting(lines: list[LogLine]) -> list[LogLine]:
-    """A page of lines that are as long as they may be ends early."""
+    """Return the lines that fit; a page of very long lines ends early."""
     return lines[: fitting(lines)]
 
 
 def read_run_logs(
     run_id: int, *, attempt: int | None, limit: int, after: LogKey | None
 ) -> Plan[LogPage]:
-    """All lines of a run, the oldest first. RunNotFound if there is none."""
+    """Return all lines of a run, the oldest first. Raise RunNotFound if there is no such run."""
     low = yield from oldest_trace((yield from find_run(run_id)))
     place = {
         "run": run_id,
@@ -223,7 +227,7 @@ def read_run_logs(
 
 
 def recent_logs(question: LogQuestion, *, seconds: float, limit: int) -> Plan[list[LogLine]]:
-    """What was written in the last seconds, the oldest first; the newest `limit` of it."""
+    """Return the newest `limit` lines of the last seconds, the oldest first."""
     params, _ = yield from start_search(question)
     own = {"run": question.run_id, "seconds": seconds, "limit": limit}
     rows = yield Ask("logs/recent", params | own)

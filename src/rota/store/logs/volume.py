@@ -1,4 +1,4 @@
-"""Counting log lines for a chart, at a cost that does not grow with them."""
+"""Counts log lines for a chart, at a cost that does not grow with their number."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rota.store.logs.logs import BAD, instant, start_search
 from rota.store.plans import Ask, Plan, Rows
 
 _STEPS = 60
-# So many lines are looked at one by one; where there are more, so many of each step. To look for
-# words in one takes longer.
+# Up to this many lines are examined individually; otherwise this many of each step. Searching for
+# words takes longer.
 _ALL, _ALL_WORDS = 12_000, 3_000
 _SOME, _SOME_WORDS = 120, 40
 _MOST_OF_RUN = 50_000
@@ -42,7 +42,7 @@ def read_volume(question: LogQuestion) -> Plan[LogVolume]:
 
 
 def _most(question: LogQuestion, params: dict[str, Any]) -> Plan[int]:
-    """How many lines of a step are looked at: all of them, if there are few in all steps."""
+    """Return how many lines of a step to examine: all, if there are few in all steps."""
     few = _ALL if question.text.is_empty else _ALL_WORDS
     (row,) = yield Ask("logs/amount", params | {"most": few})
     if row["lines"] < few:
@@ -69,12 +69,12 @@ def _volume(since: datetime, until: datetime, step: float, rows: Rows) -> LogVol
                 edges[row["n"]] = row["edge"]
     starts = [since + timedelta(seconds=n * step) for n in range(_STEPS)]
     steps = [_step(starts[n], counts[n], edges.get(n), step) for n in range(_STEPS)]
-    counted = sum(sum(one.values()) for one in counts)
+    counted = sum(sum(levels.values()) for levels in counts)
     return LogVolume(since, until, step, steps, counted, is_all, jobs, workers)
 
 
 def _step(at: datetime, counts: dict[str, int], edge: datetime | None, step: float) -> LogStep:
-    """A part that was looked at stands for the whole step."""
+    """Extrapolate from the examined part to the whole step."""
     if edge is None:
         return LogStep(at, counts)
     share = min(1.0, max((edge - at).total_seconds() / step, 0.001))

@@ -1,4 +1,4 @@
-"""How lines come into the database, each once."""
+"""Writes log lines to the database, each once."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class LineKey(NamedTuple):
 
 
 def copy_text(statements: Statements, mark: str) -> str:
-    """The COPY that takes lines; it begins with the mark by which `is_writing` finds it."""
+    """Return the COPY for lines; it begins with the mark by which `is_writing` finds it."""
     return f"{mark} {statements.get('logs/write')}"
 
 
 def is_writing(mark: str) -> Query[bool]:
-    """Whether the server still works on what came over a connection that broke."""
+    """Return whether the server still executes the COPY of a broken connection."""
     return Query("logs/is_writing", {"mark": mark}, only(lambda row: bool(row[0])))
 
 
 def stored(keys: Sequence[tuple[int, int, int]], since: datetime) -> Query[list[LineKey]]:
-    """Those of these lines that are there."""
+    """Return those of these lines that are stored."""
     params = {
         "runs": [run for run, _, _ in keys],
         "attempts": [attempt for _, attempt, _ in keys],
@@ -38,5 +38,5 @@ def stored(keys: Sequence[tuple[int, int, int]], since: datetime) -> Query[list[
 
 
 def make_room(since: datetime, until: datetime) -> Query[None]:
-    """Partitions for lines that waited long, or whose clock was moved."""
+    """Create partitions for lines that were delayed, or whose clock was changed."""
     return Query("logs/make_room", {"since": since, "until": until}, nothing)

@@ -1,1 +1,1 @@
-"""What goes past the driver's cursor: claims and ends, sent together, read as they come."""
+"""Claims and ends, pipelined without the driver's cursor and read as they arrive."""

@@ -1,4 +1,4 @@
-"""What a claim asks for, and a claim that has only to be sent."""
+"""The request of a claim, and a prepared claim that only has to be sent."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rota.store.sessions.connection import AsyncConn
 
 
 class ClaimRequest(NamedTuple):
-    """What a claim asks for; `limit` 0 only marks `start_batch` as started. The hints are places of
-    the runs of one tenant, `lane`."""
+    """The parameters of a claim; `limit` 0 only marks `start_batch` as started. The hints are
+    positions of the runs of one tenant, `lane`."""
 
     limit: int
     queues: Sequence[str]
@@ -28,7 +28,7 @@ class ClaimRequest(NamedTuple):
 
 
 class ConnectionTurn(asyncio.Lock):
-    """Of one connection: a lock that a callback can take too, when it is free."""
+    """The lock of one connection, which a callback can also take if it is free."""
 
     def take(self) -> bool:
         if self.locked():
@@ -43,8 +43,8 @@ class ConnectionTurn(asyncio.Lock):
 
 
 class ReadyClaim:
-    """A claim made ready before anybody waits for it. On a worker that rests, what is left to do
-    when a call comes is part of a run's latency."""
+    """A claim encoded in advance. On an idle worker, the work that remains when a call arrives is
+    part of a run's latency."""
 
     def __init__(
         self,
@@ -60,19 +60,20 @@ class ReadyClaim:
         self._pipeline: Pipeline
 
     def send(self, early: Early[Claim]) -> bool:
-        """Now, from a callback. False: the connection is not free, or gone; nothing was sent."""
+        """Send the claim now, from a callback. False: the connection is in use or closed, and
+        nothing was sent."""
         if self._conn.closed or not self._turn.take():
             return False
         try:
             self._pipeline = Pipeline(self._conn, [self._question], early)
         except (psycopg.Error, OSError):
-            # Whoever uses the connection next is told.
+            # The next user of the connection gets the error.
             self._turn.release()
             return False
         return True
 
     async def receive(self) -> list[Claim]:
-        """What it brought. Must be called, or `call_off`, when it was sent."""
+        """Return the claimed runs. After `send`, either this or `call_off` must be called."""
         try:
             with translate_foreign():
                 try:

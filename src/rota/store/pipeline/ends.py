@@ -1,4 +1,4 @@
-"""Ends of attempts, as the statements that write them take them."""
+"""Ends of attempts, in the form that their statements take."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any, TypeVar
 
 from rota.model.outcome import Ended, Outcome, Refused, Requeue
 
-# Run, attempt, duration in ms, and what becomes of it.
+# Run, attempt, duration in ms, outcome.
 Other = tuple[int, int, float, Outcome]
 _O = TypeVar("_O", Ended, Requeue, Refused)
 
-# Ends that lie further apart than this are named one by one.
+# Ends whose ids are further apart than this are listed individually.
 _SPARSE = 3
 _NO_END = -1
 
 
 @dataclass(slots=True, eq=False)
 class Ends:
-    """Attempts that have ended and are not yet written, as the columns of their statements."""
+    """Attempts that have ended and are not yet written, as columns of their statements."""
 
     ids: list[int] = field(default_factory=list)
     attempts: list[int] = field(default_factory=list)
     durations: list[float] = field(default_factory=list)
     results: list[str | None] = field(default_factory=list)
     others: list[Other] = field(default_factory=list)
-    # Whether all that succeeded have neither key nor schedule, as far as is known.
+    # Whether all succeeded runs have neither key nor schedule, as far as is known.
     is_plain: bool = True
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class Ends:
         self.is_plain = self.is_plain and later.is_plain
 
     def each(self) -> Iterator[Ends]:
-        """These ends one by one."""
+        """Yield each end separately."""
         for column in zip(self.ids, self.attempts, self.durations, self.results, strict=True):
             single = Ends(is_plain=False)
             single.succeeded(*column)
@@ -65,7 +65,7 @@ class Ends:
             yield Ends(others=[other])
 
     def refused(self, outcome: Outcome) -> Ends:
-        """The same single end with another outcome."""
+        """Return this single end with another outcome."""
         (run_id,) = self.all_ids()
         attempt = self.attempts[0] if self.ids else self.others[0][1]
         duration = self.durations[0] if self.ids else self.others[0][2]
@@ -75,22 +75,22 @@ class Ends:
         return self.ids + [run_id for run_id, *_ in self.others]
 
     def only(self, wanted: set[int]) -> Ends:
-        """The part of these ends that is about the wanted runs, to be looked at one by one."""
+        """Return the ends of the wanted runs, as non-plain ends."""
         rows = zip(self.ids, self.attempts, self.durations, self.results, strict=True)
-        part = Ends(others=[one for one in self.others if one[0] in wanted])
+        part = Ends(others=[other for other in self.others if other[0] in wanted])
         for run_id, attempt, duration, result in rows:
             if run_id in wanted:
                 part.succeeded(run_id, attempt, duration, result)
         return part
 
     def span(self) -> dict[str, Any] | None:
-        """What `runs/finish_span` takes, where that says it all: plain runs of one attempt number,
-        close together, as a drain has them."""
+        """Return the parameters of `runs/finish_span`, or None if it does not apply: it takes plain
+        runs with one attempt number and close ids, as in a drain."""
         if not self.is_plain or not self.ids:
             return None
         first, last = min(self.ids), max(self.ids)
         attempt, width = self.attempts[0], last - first + 1
-        if width > _SPARSE * len(self.ids) or any(one != attempt for one in self.attempts):
+        if width > _SPARSE * len(self.ids) or any(number != attempt for number in self.attempts):
             return None
         microseconds = [_NO_END] * width
         for run_id, duration in zip(self.ids, self.durations, strict=True):
@@ -112,7 +112,7 @@ class Ends:
 
 
 def ended_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
-    """What `runs/end` takes: those of the rows whose runs are over."""
+    """Return the parameters of `runs/end`, from the rows whose runs have ended."""
     rows, outcomes = _of(Ended, rows)
     return _columns(worker, rows) | {
         "results": [outcome.result for outcome in outcomes],
@@ -122,7 +122,7 @@ def ended_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
 
 
 def requeue_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
-    """What `runs/requeue` takes: those of the rows whose runs go on."""
+    """Return the parameters of `runs/requeue`, from the rows whose runs go on."""
     rows, outcomes = _of(Requeue, rows)
     return _columns(worker, rows) | {
         "delays": [outcome.delay for outcome in outcomes],
@@ -131,7 +131,7 @@ def requeue_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
 
 
 def refuse_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
-    """What `runs/refuse` takes: those of the rows whose payload this worker does not take."""
+    """Return the parameters of `runs/refuse`, from the rows whose payload this worker refuses."""
     rows, outcomes = _of(Refused, rows)
     return _columns(worker, rows) | {
         "intakes": [outcome.intake for outcome in outcomes],
@@ -140,7 +140,7 @@ def refuse_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
 
 
 def kept_columns(worker: int, ends: Ends) -> dict[str, Any]:
-    """What `runs/keep_ends` takes: all of them, whatever becomes of their runs."""
+    """Return the parameters of `runs/keep_ends`, from all rows, whatever their outcomes."""
     successes = zip(ends.ids, ends.attempts, ends.durations, ends.results, strict=True)
     rows: list[Other] = [
         (run_id, attempt, duration, Ended("succeeded", "succeeded", result=result))
@@ -149,13 +149,13 @@ def kept_columns(worker: int, ends: Ends) -> dict[str, Any]:
     rows += ends.others
     outcomes = [outcome for *_, outcome in rows]
     return _columns(worker, rows) | {
-        "states": [one.state if isinstance(one, Ended) else None for one in outcomes],
-        "end_reasons": [one.end_reason if isinstance(one, Ended) else None for one in outcomes],
-        "results": [one.result if isinstance(one, Ended) else None for one in outcomes],
-        "delays": [one.delay if isinstance(one, Requeue) else None for one in outcomes],
-        "spent": [one.is_spent if isinstance(one, Requeue) else None for one in outcomes],
-        "intakes": [one.intake if isinstance(one, Refused) else None for one in outcomes],
-        "signatures": [one.signature if isinstance(one, Refused) else None for one in outcomes],
+        "states": [end.state if isinstance(end, Ended) else None for end in outcomes],
+        "end_reasons": [end.end_reason if isinstance(end, Ended) else None for end in outcomes],
+        "results": [end.result if isinstance(end, Ended) else None for end in outcomes],
+        "delays": [end.delay if isinstance(end, Requeue) else None for end in outcomes],
+        "spent": [end.is_spent if isinstance(end, Requeue) else None for end in outcomes],
+        "intakes": [end.intake if isinstance(end, Refused) else None for end in outcomes],
+        "signatures": [end.signature if isinstance(end, Refused) else None for end in outcomes],
     }
 
 
@@ -173,14 +173,14 @@ def _columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
         "durations": [row[2] for row in rows],
         "attempt_states": [outcome.attempt_state for *_, outcome in rows],
         "messages": [outcome.message for *_, outcome in rows],
-        "error_types": [one and one.error_type for one in failures],
-        "errors": [one and one.error for one in failures],
-        "tracebacks": [one and one.traceback for one in failures],
+        "error_types": [failure and failure.error_type for failure in failures],
+        "errors": [failure and failure.error for failure in failures],
+        "tracebacks": [failure and failure.traceback for failure in failures],
         "details": [outcome.details for *_, outcome in rows],
     }
 
 
 def array(numbers: list[int] | list[float]) -> str:
-    """An array as Postgres reads it: a list's own text in other brackets, at a tenth of the cost
-    of the driver's walk over its elements."""
+    """Format numbers as a Postgres array: the list's own text in other brackets costs a tenth of
+    the driver's walk over the elements."""
     return f"{{{str(numbers)[1:-1]}}}"

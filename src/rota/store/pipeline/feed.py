@@ -1,6 +1,6 @@
 """The connection over which a worker ends attempts and claims runs.
 
-Ends and the next claim go out in one pipeline: one round trip, one transaction, ends first.
+Ends and the next claim are sent in one pipeline: one round trip, one transaction, ends first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ANSWER_SECONDS = 30.0
 
 
 class _RawJson(Loader):
-    """Leaves JSON as bytes: what is done with it is the job's business, often nothing."""
+    """Leave JSON as bytes: only the job decides whether to decode it, and often it does not."""
 
     format = Format.BINARY
 
@@ -59,8 +59,8 @@ class Feed:
         self.set_jobs(jobs)
         self._conn: AsyncConn | None = None
         self._is_over = False
-        self.refused = 0  # of the last exchange: ends that were not accepted
-        # A pipeline takes the whole connection: one caller at a time.
+        self.refused = 0  # ends of the last exchange that were not accepted
+        # A pipeline occupies the whole connection: one caller at a time.
         self._turn = ConnectionTurn()
         get = database.statements.get
         self._claim = Prepared("claim", get("runs/claim"))
@@ -75,7 +75,8 @@ class Feed:
         return self._worker
 
     async def open(self) -> None:
-        """Before others take what the server has left: without this connection nothing runs."""
+        """Open the connection before other callers use up the server's: without this one nothing
+        runs."""
         async with self._turn:
             await self._connection()
 
@@ -89,13 +90,14 @@ class Feed:
         return self._conn
 
     def set_jobs(self, jobs: Sequence[str]) -> None:
-        """What the next claims may bring."""
+        """Set the jobs that the next claims may return."""
         self._jobs = list(jobs)
         self._jobs_text = _texts(jobs)
 
     async def close(self) -> None:
-        """After whoever uses it: a connection closed in the middle of a statement has crashed the
-        driver. Whoever still waits then is told that it is gone, and closes it."""
+        """Close the connection once it is not in use: closing it in the middle of a statement has
+        crashed the driver. A caller that still waits after `_CLOSE_SECONDS` gets an error and
+        closes it."""
         conn, self._conn = self._conn, None
         if conn is None:
             return
@@ -107,16 +109,17 @@ class Feed:
                 break_off(conn)
 
     async def end(self) -> None:
-        """Close it for good: nobody shall open it again after the identity that it serves."""
+        """Close the connection for good: it must not be opened again after the identity that it
+        serves."""
         self._is_over = True
         await self.close()
 
     async def exchange(
         self, ends: Ends, request: ClaimRequest | None, early: Early[Claim] | None = None
     ) -> tuple[bool, list[Claim] | None]:
-        """Write the ends, claim what is asked for. Returns whether every end was accepted, and
-        the claimed runs; None where nothing of the request was carried out. A claim without ends
-        tells `early` of its runs."""
+        """Write the ends and claim the requested runs. Return whether every end was accepted, and
+        the claimed runs; None if the claim was not carried out. A claim without ends passes its
+        runs to `early` before the commit."""
         async with self._turn:
             conn = await self._connection()
             with translate_foreign():
@@ -128,11 +131,11 @@ class Feed:
                     await self._database.fetch_on(conn, upkeep.make_partitions())
                     return await self._send(conn, ends, request, early)
                 except errors.LockNotAvailable:
-                    # Neither the claim nor the other ends wait for whoever holds it.
+                    # Neither the claim nor the other ends wait for the lock.
                     return await self._send_unlocked(conn, ends), None
 
     def ready(self, request: ClaimRequest) -> ReadyClaim | None:
-        """A claim without ends that has only to be sent; None before the first one."""
+        """Return a claim without ends that only has to be sent; None before the first claim."""
         conn = self._conn
         if conn is None or not self._claim.is_known_to(conn):
             return None
@@ -166,13 +169,13 @@ class Feed:
                 "results": ends.results if has_results else None,
             }
             questions.append(self._finish.question(params, tuple))
-        over = [one for one in ends.others if isinstance(one[3], Ended)]
+        over = [other for other in ends.others if isinstance(other[3], Ended)]
         if over:
             questions.append(self._end.question(ended_columns(self._worker, over), tuple))
-        again = [one for one in ends.others if isinstance(one[3], Requeue)]
+        again = [other for other in ends.others if isinstance(other[3], Requeue)]
         if again:
             questions.append(self._requeue.question(requeue_columns(self._worker, again), tuple))
-        refused = [one for one in ends.others if isinstance(one[3], Refused)]
+        refused = [other for other in ends.others if isinstance(other[3], Refused)]
         if refused:
             questions.append(self._refuse.question(refuse_columns(self._worker, refused), tuple))
         return questions
@@ -194,10 +197,10 @@ class Feed:
         }
 
     async def _send_unlocked(self, conn: AsyncConn, ends: Ends) -> bool:
-        """Somebody's open transaction holds a row of the batch: write the others. Returns whether
-        all were accepted."""
+        """Write the ends whose rows no other transaction has locked. Return whether all ends were
+        accepted."""
         accepted = 0
-        # What holds up even those whose runs nobody holds is left for later with them.
+        # If a lock blocks even the ends of unlocked runs, leave all of them for later.
         with suppress(errors.LockNotAvailable):
             async with conn.transaction():
                 cursor = await conn.execute(
@@ -210,16 +213,16 @@ class Feed:
         return not self.refused
 
     async def keep(self, ends: Ends) -> int:
-        """Of ends that were not accepted: store those that are ours, to be written later
-        (`settle_kept_ends`). Returns how many these are. Not over its own connection, which may be
-        the one that waits."""
+        """Store the ends that were not accepted and belong to this worker, to be written later
+        (`settle_kept_ends`). Return their number. A pooled connection is used, because the worker's
+        own may be the one that waits."""
         query = Query("runs/keep_ends", kept_columns(self._worker, ends), column)
         with translate_foreign():
             return len(await self._database.fetch(query, is_hurried=False))
 
     async def claim_suspect(self, queues: Sequence[str], inline: Sequence[str]) -> list[Claim]:
-        """Over a pooled connection: it is asked every second, and a run that comes just then must
-        not wait for that."""
+        """Claim a suspect over a pooled connection: this happens every second, and a run that
+        arrives meanwhile must not wait for it."""
         sql = self._database.statements.get("runs/claim_suspect")
         params = {
             "worker": self._worker,
@@ -235,7 +238,7 @@ class Feed:
                 return [Claim._make(row) for row in await cursor.fetchall()]
 
     async def fetch(self, query: Query[T]) -> T:
-        """Another statement, on the same connection."""
+        """Execute another statement on the same connection."""
         async with self._turn:
             conn = await self._connection()
             with translate_foreign():
@@ -243,6 +246,6 @@ class Feed:
 
 
 def _texts(names: Sequence[str]) -> str:
-    """The same for names, which may hold anything."""
+    """Format names as a Postgres array, with any characters quoted."""
     quoted = [name.replace("\\", r"\\").replace('"', r"\"") for name in names]
     return "{" + ",".join([f'"{name}"' for name in quoted]) + "}"

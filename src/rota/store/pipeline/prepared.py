@@ -1,7 +1,7 @@
-"""Statements of the hot paths, prepared once on a connection and sent past the driver's cursor.
+"""Statements of the hot paths, prepared once per connection and sent without the driver's cursor.
 
-A cursor looks at the text, the parameters and their types anew each time. On an idle worker that
-is a third of a millisecond in which a run waits, on an enqueuer half of what it does itself.
+A cursor examines the text, the parameters and their types each time. On an idle worker that delays
+a run by a third of a millisecond; on an enqueuer it is half of its own work.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from rota.store.statements import convert
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 
-# What reads the answers of the statements that a connection knows, by their names: connections go
-# from hand to hand, and two who ask the same share it.
+# Row loaders of the statements prepared on a connection, by name: connections are reused, and
+# callers with the same statement share its loader.
 _KNOWN: WeakKeyDictionary[AsyncConn | Conn, dict[bytes, abc.Transformer]] = WeakKeyDictionary()
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 _LISTS = adapt.Transformer()
-# No statement here takes a second; one that waits for somebody's lock is called off in the end.
+# No statement here takes a second; one that waits for a lock is cancelled after this time.
 _ANSWER_SECONDS = 30.0
 _MOMENT = 100  # milliseconds
 
 
 class Early(Protocol[R_contra]):
-    """Who wants the rows before they are committed, to get ready meanwhile."""
+    """Receives rows before their commit, to prepare the runs."""
 
     def rows(self, rows: Sequence[R_contra]) -> None: ...
 
@@ -47,16 +47,16 @@ class Early(Protocol[R_contra]):
 
 
 class Prepared:
-    """One statement, whose parameters are texts, numbers and lists of them."""
+    """A statement whose parameters are texts, numbers and lists of them."""
 
     def __init__(self, name: str, sql: str) -> None:
         text, self._names = convert(sql, "numeric")
         self._text = text.encode()
-        # The text differs with the schema, and a caller's connection may serve two of them.
+        # The text depends on the schema, and a caller's connection may serve two schemas.
         self.name = f"rota_{name}_{crc32(self._text):x}".encode()
 
     def question(self, parameters: Mapping[str, Any], make: Callable[[Any], R]) -> Question[R]:
-        """Ready to be sent: its rows come as what `make` makes of a tuple."""
+        """Bind parameters; `make` turns each row, a tuple, into its result."""
         return Question(self, [_encode(parameters[name]) for name in self._names], make)
 
     async def fetch(
@@ -97,14 +97,16 @@ class Prepared:
         self._know(conn)
 
     def send(self, conn: AsyncConn | Conn, values: Sequence[abc.Buffer | None]) -> None:
-        """Where nothing is kept for the next transaction, with its text."""
+        """Send the statement by name; with its text if the session does not keep prepared
+        statements."""
         if _keeps(conn):
             conn.pgconn.send_query_prepared(self.name, values, result_format=Format.BINARY)
         else:
             conn.pgconn.send_query_params(self._text, values, result_format=Format.BINARY)
 
     def _prepared(self, conn: AsyncConn | Conn, results: Sequence[PGresult]) -> None:
-        # The name holds the text's sum: whoever prepared it, through the same pooler, meant this.
+        # The name contains a checksum of the text: a statement of that name, prepared by another
+        # client of the same pooler, is the same statement.
         with suppress(errors.DuplicatePreparedStatement):
             _check(conn, results[-1])
 
@@ -121,8 +123,8 @@ class Question(NamedTuple, Generic[R]):
 async def fetch_all(
     conn: AsyncConn, questions: Sequence[Question[Any]], early: Early[Any] | None = None
 ) -> list[list[Any]]:
-    """The rows of each, in one round trip and one transaction. They have left when this waits for
-    the first time, however long others keep the event loop then."""
+    """Return the rows of each statement, in one round trip and one transaction. The statements are
+    sent before the first wait, so a busy event loop does not delay them."""
     async with conn.lock:
         try:
             return await _ask(conn, questions, early)
@@ -136,7 +138,8 @@ async def ask_again(
     error: errors.Error,
     early: Early[Any] | None = None,
 ) -> list[list[Any]]:
-    """After this error, if all that is wrong is that the server has forgotten the statements."""
+    """Send the statements again if the error only means that the server has forgotten them;
+    otherwise raise it."""
     if not _is_forgotten(conn, error):
         raise error
     return await _ask(conn, questions, early)
@@ -162,8 +165,8 @@ def _ask_sync(conn: Conn, question: Question[R]) -> list[R]:
 
 
 def _answer(conn: Conn) -> PGresult:
-    """The last result of what was sent. Nearly all are there in a moment, and need nothing of what
-    the driver does for those that take longer."""
+    """Return the last result. Nearly all results arrive within a moment and need nothing that the
+    driver does for slower ones."""
     pgconn, results = conn.pgconn, list[PGresult]()
     if not pgconn.flush():
         look = select.poll()
@@ -186,9 +189,9 @@ def _has_come(pgconn: PGconn, look: select.poll) -> bool:
 
 
 def _is_forgotten(conn: AsyncConn | Conn, error: errors.Error) -> bool:
-    """Whether the server no longer knows what was prepared, and can be told again: DISCARD ALL, or
-    a pooler that has given us another of its connections. In a transaction, which has failed by
-    that, it is too late, but not for the next one."""
+    """Return whether the server has lost the prepared statements and they can be prepared again:
+    after DISCARD ALL, or when a pooler switched to another server connection. Inside a transaction,
+    which the error has aborted, it is too late; the next transaction prepares them again."""
     if not isinstance(error, errors.InvalidSqlStatementName):
         return False
     _KNOWN.pop(conn, None)
@@ -196,9 +199,9 @@ def _is_forgotten(conn: AsyncConn | Conn, error: errors.Error) -> bool:
 
 
 class Pipeline:
-    """Statements that are sent now, over a connection that knows them and that nobody else uses,
-    and their answers. Who wants rows early gets them when the server has them; the end of the
-    pipeline comes when their commit is flushed."""
+    """Statements sent at once over a connection that has them prepared and has no other user, and
+    their results. `early` gets rows as soon as the server sends them; the pipeline ends when their
+    commit is flushed."""
 
     def __init__(
         self,
@@ -218,7 +221,7 @@ class Pipeline:
         if early is not None:
             self._pgconn.send_flush_request()
         self._pgconn.pipeline_sync()
-        # The server works already while we get ready to listen.
+        # The server already works while the reader is set up.
         self._reading = Reading(conn, self._read, has_rest=bool(self._pgconn.flush()))
 
     async def wait(self) -> list[list[Any]]:
@@ -242,7 +245,7 @@ class Pipeline:
         while not self._pgconn.is_busy():
             result = self._pgconn.get_result()
             if result is None:
-                continue  # the end of one statement's answer
+                continue  # the end of one statement's results
             if result.status == ExecStatus.PIPELINE_SYNC:
                 self._pgconn.exit_pipeline_mode()
                 if self._early is not None and self._error is None:
@@ -263,9 +266,8 @@ class Pipeline:
             self._early.rows(self._rows[-1])
 
     async def call_off(self) -> None:
-        """As the driver does it: nobody waits any longer, but the connection has to be left with
-        nothing under way. Where that takes too long, or whoever does it is told to stop, too, the
-        connection is left for good."""
+        """Cancel the statements as the driver does: the connection must be left with nothing under
+        way. If that takes too long or is interrupted, the connection is closed."""
         ended = self._reading.renew()
         try:
             async with asyncio.timeout(CALL_OFF_SECONDS):
@@ -279,7 +281,7 @@ class Pipeline:
                 self._reading.stop()
                 self._pgconn.finish()
             else:
-                ended.exception()  # asked for, so that nobody is told it never was
+                ended.exception()  # retrieve it, to avoid asyncio's "exception was never retrieved"
 
 
 def _rows(conn: AsyncConn | Conn, question: Question[R], result: PGresult) -> list[R]:
@@ -287,7 +289,7 @@ def _rows(conn: AsyncConn | Conn, question: Question[R], result: PGresult) -> li
     loader.set_pgresult(result)
     try:
         return loader.load_rows(0, result.ntuples, question.make)
-    except NOT_READ:  # one odd row must not keep the others from being claimed
+    except NOT_READ:  # an unreadable row must not prevent the claim of the others
         return read_patiently(conn, result, question.make)
 
 

@@ -1,6 +1,6 @@
-"""Reads a connection in its socket's own callback, and not through the driver's generator.
+"""Reads a connection in its socket's own callback instead of the driver's generator.
 
-On an idle worker a run waits while the event loop turns: each turn saved is part of its latency.
+On an idle worker every turn of the event loop adds to a run's latency.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from rota.store.sessions.connection import AsyncConn
 
 
 class Reading:
-    """Calls `read` whenever bytes have come in, until `stop`. What it raises goes to `ended`.
+    """Calls `read` whenever bytes arrive, until `stop`. An exception of `read` is set on `ended`.
 
-    The event loop gets a descriptor of our own of the same socket: the driver closes its number
-    when it likes, and the next connection may get it while the loop still believes in the old.
+    The event loop gets a duplicate descriptor of the socket: the driver may close its own at any
+    time, and the next connection could get the same number while the event loop still uses it.
     """
 
     def __init__(
         self, conn: AsyncConn, read: Callable[[], None], *, has_rest: bool = False
     ) -> None:
-        """`has_rest`: the driver still holds something for the server."""
+        """`has_rest`: the driver has unsent data for the server."""
         self._loop = asyncio.get_running_loop()
         self._pgconn = conn.pgconn
         self._read = read
@@ -46,13 +46,13 @@ class Reading:
                 self._loop.remove_writer(self._socket)
 
     def _turn(self) -> None:
-        # Armed anew each time: uvloop ends a handle with the first error of its socket, calls once
-        # more and then never again, although what the server said last is still to be read.
+        # Armed again each time: uvloop ends a handle at the first error of its socket, calls it
+        # once more and then never again, although the server's last message is still unread.
         self._disarm()
         try:
             if self._has_rest:
                 self._has_rest = bool(self._pgconn.flush())
-            # Also when it could be written only: the driver reads while it cannot write.
+            # Also when the socket is only writable: the driver must read while it cannot write.
             self._pgconn.consume_input()
             self._read()
         except Exception as error:
@@ -74,12 +74,12 @@ class Reading:
             self.ended.set_exception(error)
 
     def give_up(self, error: Exception) -> None:
-        """Whoever waits shall wait no longer; what has begun goes on, see `renew`."""
+        """End the wait with an error; the statement goes on, see `renew`."""
         if not self.ended.done():
             self.ended.set_exception(error)
 
     def renew(self) -> asyncio.Future[None]:
-        """The future of somebody who goes on after the first one waits no longer."""
+        """Return a new future for the rest of the work, after the first wait has ended."""
         self.ended = self._loop.create_future()
         if self._is_over:
             self.ended.set_result(None)

@@ -1,1 +1,1 @@
-"""Reads over everything: overview, statistics, search, why."""
+"""Reports over all data: overview, statistics, search, why."""

@@ -1,4 +1,4 @@
-"""What may need somebody, as it is found: one row type and one plan for each kind."""
+"""Conditions that may need attention: one row type and one plan for each kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.store.plans import Ask, Plan
 
 @dataclass(frozen=True, slots=True)
 class JobFailures:
-    """Attempts of the last hour, and of such an hour in the week before."""
+    """Attempts of the last hour, and the averages of the same hours of the seven days before."""
 
     job: str
     bad: int
@@ -39,7 +39,7 @@ class FullQueue:
 
 @dataclass(frozen=True, slots=True)
 class LateSchedule:
-    """`total`: of all that are late, here and below. `workers`: those that are live."""
+    """A late schedule. `total`: the number of all late ones. `workers`: live workers."""
 
     name: str
     tenant: str
@@ -51,7 +51,8 @@ class LateSchedule:
 
 @dataclass(frozen=True, slots=True)
 class LimitTrouble:
-    """`what` is "blocked", a sequence that stands still, or "mended", a counter that was wrong."""
+    """A problem of a limit. `what` is "blocked", a sequence that does not advance, or "mended", a
+    counter that was wrong."""
 
     name: str
     tenant: str
@@ -97,7 +98,7 @@ class PausedTenant:
 
 @dataclass(frozen=True, slots=True)
 class SlowRun:
-    """A run that goes on, beside the successes of its job in the last week."""
+    """A running run, and the successes of its job in the last week."""
 
     id: int
     job: str
@@ -151,13 +152,13 @@ def failing_jobs() -> Plan[list[JobFailures]]:
 
 
 def last_errors(jobs: Sequence[str]) -> Plan[dict[str, str]]:
-    """What each of these jobs fails with most."""
+    """Return the most frequent error of each job."""
     rows = yield Ask("attention/last_errors", {"jobs": list(jobs)})
     return {row["job"]: row["last_error"] for row in rows}
 
 
 def job_minutes(jobs: Sequence[str]) -> Plan[list[JobMinute]]:
-    """Each minute of the last day in which these jobs did something."""
+    """Return the minutes of the last day in which these jobs had attempts."""
     rows = yield Ask("attention/minutes", {"jobs": list(jobs)})
     return [JobMinute(**row) for row in rows]
 
@@ -198,7 +199,7 @@ def slow_runs(least_seconds: float) -> Plan[list[SlowRun]]:
 
 
 def stopped_schedules(limit: int) -> Plan[list[StoppedSchedule]]:
-    """Paused by Rota itself."""
+    """Return schedules that were paused by Rota itself."""
     rows = yield Ask("attention/stopped_schedules", {"limit": limit})
     return [StoppedSchedule(**row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""What `rota doctor` asks the server: one row type and one plan for each subject."""
+"""Reads for `rota doctor`: one row type and one plan for each subject."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rota.store.plans import Ask, Plan
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """The server and this database. Connections are those of all databases, as the limit is."""
+    """The server and this database. Connections are counted over all databases, like the limit."""
 
     version: str
     number: int
@@ -32,7 +32,7 @@ class ServerState:
 
 @dataclass(frozen=True, slots=True)
 class DeadRows:
-    """Of the table that has most of them beside its live ones."""
+    """Dead rows of the table that has most of them relative to its live ones."""
 
     name: str
     live: int
@@ -42,7 +42,7 @@ class DeadRows:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsAhead:
-    """Of the table whose last partition ends first."""
+    """The table whose last partition ends first."""
 
     name: str
     seconds: float
@@ -58,7 +58,7 @@ class Unnamed:
 
 @dataclass(frozen=True, slots=True)
 class SequenceBehind:
-    """`next_value` is taken already: rows go up to `highest`."""
+    """A sequence whose `next_value` is already in use: ids go up to `highest`."""
 
     sequence: str
     next_value: int
@@ -67,7 +67,7 @@ class SequenceBehind:
 
 @dataclass(frozen=True, slots=True)
 class KeepingRows:
-    """Who keeps dead rows from being removed: `kind` is transaction, prepared, slot or hidden."""
+    """A reason why dead rows cannot be removed: `kind` is transaction, prepared, slot or hidden."""
 
     kind: str
     name: str
@@ -80,7 +80,8 @@ class KeepingRows:
 
 @dataclass(frozen=True, slots=True)
 class RowHolder:
-    """Whose open transaction holds rows that work waits for; `examples` names some of them."""
+    """A session whose open transaction locks rows that Rota waits for; `examples` names some of
+    them."""
 
     pid: int
     owner: str | None
@@ -94,7 +95,7 @@ class RowHolder:
 
 @dataclass(frozen=True, slots=True)
 class CounterAge:
-    """How often something was counted in all, and how many seconds ago it last was."""
+    """The total of a counter, and how many seconds ago it last changed."""
 
     name: str
     loop: str | None
@@ -114,7 +115,7 @@ class UpkeepState:
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """Of the workers that live. `lease_left` is of the one that will run out first."""
+    """Leases of live workers. `lease_left` is of the one that expires first."""
 
     live: int
     slots: int
@@ -131,7 +132,7 @@ def server_state() -> Plan[ServerState]:
 
 
 def schema_number() -> Plan[int]:
-    """Of the last migration; 0 before the first one."""
+    """Return the number of the last migration; 0 before the first one."""
     (row,) = yield Ask("doctor/schema", {})
     return row["number"] or 0
 
@@ -157,13 +158,13 @@ def sequences_behind() -> Plan[list[SequenceBehind]]:
 
 
 def keeping_rows() -> Plan[dict[str, KeepingRows]]:
-    """At most one of each kind."""
+    """Return at most one reason of each kind."""
     rows = yield Ask("doctor/transactions", {})
     return {row["kind"]: KeepingRows(**row) for row in rows}
 
 
 def holders() -> Plan[list[RowHolder]]:
-    """The oldest first."""
+    """Return the sessions that lock rows, the oldest first."""
     rows = yield Ask("doctor/holders", {})
     return [RowHolder(**row) for row in rows]
 
@@ -185,8 +186,8 @@ def lease_state() -> Plan[LeaseState]:
 
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """Who owns the schema, whether others may call what runs as its owner, and the schemas in
-    which everybody may create."""
+    """Privileges: the owner of the schema, whether other roles may call functions that run as the
+    owner, and the schemas in which every role may create objects."""
 
     owner: str
     is_superuser: bool

@@ -1,4 +1,4 @@
-"""Finding things by name or id. Never through all runs: those are found by their id or key."""
+"""Finds records by name or id. Runs are only found by id or key, never by a search."""
 
 from __future__ import annotations
 

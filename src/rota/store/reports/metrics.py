@@ -1,4 +1,4 @@
-"""Reading metrics, and what the live stream compares."""
+"""Reads metrics, and the values that the live stream compares."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from rota.model.stats import QueueDepth
 from rota.store.plans import Ask, Plan
 from rota.store.reports.stats import read_depths
 
-# So many pairs of job and queue have series of their own; an application has far fewer, unless
-# names are made from data, which must not fill the memory of whoever collects the metrics.
+# Up to this many pairs of job and queue have their own series. An application has far fewer, unless
+# names are made from data, which must not fill the memory of a metrics collector.
 MOST_SERIES = 200
 MOST_LIMITS = 100
 _ALL = {"job": None, "queue": None}
@@ -51,7 +51,7 @@ def read_metrics(most_tenants: int) -> Plan[Metrics]:
 
 
 def read_health() -> Plan[FleetHealth]:
-    """How workers and schedules stand."""
+    """Return the state of workers and schedules."""
     (row,) = yield Ask("metrics/health", {})
     return FleetHealth(**row)
 
@@ -63,11 +63,11 @@ def _attempts(*, histogram: bytes, **row: Any) -> AttemptMetric:
 def read_changes(
     after_audit: int | None, depths: Mapping[str, QueueDepth] | None = None
 ) -> Plan[Changes]:
-    """`depths` are those that were counted before, and will do."""
+    """Read changes; `depths` are earlier counts to be used instead of new ones."""
     attempts = yield Ask("metrics/totals", {})
     counts = yield Ask("metrics/counters", {})
     if depths is None:
-        depths = {it.queue: it for it in (yield from read_depths(_ALL)).queues}
+        depths = {depth.queue: depth for depth in (yield from read_depths(_ALL)).queues}
     workers = yield Ask("metrics/workers", {})
     deeds = yield Ask("metrics/audit", {"after": after_audit})
     return Changes(

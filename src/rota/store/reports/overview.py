@@ -1,4 +1,4 @@
-"""Reads that stay cheap however much waits, for whoever looks every second."""
+"""Reads that stay cheap however many runs wait, for displays that refresh every second."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_coming(limit: int) -> Plan[list[ComingSchedule]]:
 
 
 def read_queues() -> Plan[list[QueueRate]]:
-    """Those with most waiting first."""
+    """Return queues, those with most waiting runs first."""
     found = yield from list_queues()
     rows = yield Ask("overview/rates", {})
     rates = {row["queue"]: row["per_second"] for row in rows}

@@ -1,4 +1,4 @@
-"""Reading statistics: what waits, what was done, by job and by step."""
+"""Reads statistics: waiting runs, and attempts by job and by step."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def read_stats(
 
 
 class Depths(NamedTuple):
-    """What waits and runs, and how many are over since they expired, which nobody has written down
-    yet. `age` is how old the counts are, in seconds."""
+    """Waiting and running runs, and the number of expired ones whose end is not written yet. `age`
+    is the age of the counts in seconds."""
 
     queues: list[QueueDepth]
     expired: int
@@ -79,7 +79,7 @@ def _steps(rows: Sequence[Mapping[str, Any]], step: int, now: datetime) -> list[
     over = now - timedelta(seconds=step)
     steps = []
     for row in rows:
-        at = row["at"].astimezone(UTC)  # in a session's own zone an hour may come twice
+        at = row["at"].astimezone(UTC)  # in the session's time zone an hour may occur twice
         elapsed = step if at <= over else max(1.0, (now - at).total_seconds())
         steps.append(Step(at, _activity(row, elapsed)))
     return steps
@@ -108,7 +108,8 @@ def _states(depths: Depths, ended: Mapping[str, int]) -> StateCounts:
 
 
 def _activity(row: Mapping[str, Any], seconds: float) -> Activity:
-    """There may be a step for every minute of a day: this is most of what Python does."""
+    """Convert a row. There may be a step for every minute of a day: this is most of the work in
+    Python."""
     attempts, succeeded, longest = row["attempts"], row["succeeded"], row["longest_ms"]
     if not attempts:
         return Activity(0, 0, 0, 0, 0, 0, 0, 0.0, None, None, None, None, None, None)

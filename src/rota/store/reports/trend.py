@@ -1,4 +1,4 @@
-"""Reading statistics over time, and those of the day before."""
+"""Reads statistics over time, and those of the previous day."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _read_curve(steps: Steps, filters: Mapping[str, str | None]) -> Plan[Curve]:
     asked: dict[str, Any] = {"since": steps.since, "until": steps.until, "step": steps.seconds}
     _, *ended = yield Ask("stats/series", asked | {"unit": steps.unit, **filters}, is_large=True)
     samples: Rows = []
-    if filters["job"] is None:  # nobody samples single jobs
+    if filters["job"] is None:  # single jobs are not sampled
         samples = yield Ask(
             "stats/samples", asked | {"queue": filters["queue"] or ""}, is_large=True
         )
@@ -68,12 +68,12 @@ def _curve(steps: Steps, ended: Rows, samples: Rows) -> Curve:
     return Curve(
         succeeded=[row["succeeded"] if row else 0 for row in done],
         failed=[sum(row[name] for name in FAILED_ATTEMPT_STATES) if row else 0 for row in done],
-        p99_ms=[one[0] for one in took],
-        p95_ms=[one[1] for one in took],
-        p50_ms=[one[2] for one in took],
-        pickup_p99_ms=[one[0] for one in waited],
-        pickup_p95_ms=[one[1] for one in waited],
-        pickup_p50_ms=[one[2] for one in waited],
+        p99_ms=[shares[0] for shares in took],
+        p95_ms=[shares[1] for shares in took],
+        p50_ms=[shares[2] for shares in took],
+        pickup_p99_ms=[shares[0] for shares in waited],
+        pickup_p95_ms=[shares[1] for shares in waited],
+        pickup_p50_ms=[shares[2] for shares in waited],
         queued=[row["queued"] if row else None for row in stood],
         running=[row["running"] if row else None for row in stood],
         oldest_seconds=[(row["oldest_seconds"] or 0.0) if row else None for row in stood],
@@ -81,7 +81,7 @@ def _curve(steps: Steps, ended: Rows, samples: Rows) -> Curve:
 
 
 def _placed(steps: Steps, rows: Rows) -> list[dict[str, Any] | None]:
-    """Each row at its step; None where there is none."""
+    """Place each row at its step; None if a step has no row."""
     places: list[dict[str, Any] | None] = [None] * steps.count
     for row in rows:
         at: datetime = row["at"]

@@ -1,4 +1,4 @@
-"""Asking why. The answer is made by `rota.why`, so that SQL gives the same one."""
+"""Explains why; `rota.why` builds the answer, so that SQL gives the same one."""
 
 from __future__ import annotations
 

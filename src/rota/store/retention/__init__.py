@@ -1,1 +1,1 @@
-"""What is past its time, removed in steps."""
+"""Removal of data past its retention, in steps."""

@@ -1,4 +1,4 @@
-"""Retention of log lines: days for all, and what single jobs say."""
+"""Retention of log lines: days for all, and the policies of single jobs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class LogPruning:
         }
 
     def run(self) -> Steps[None]:
-        """A partition stays while some job wants lines of it; those of the others go singly."""
-        parts = [it for it in (yield from note_parts()) if it.parent == "logs"]
+        """Prune log lines. A partition stays while the policy of any job requires its lines; the
+        lines of other jobs are deleted individually."""
+        parts = [part for part in (yield from note_parts()) if part.parent == "logs"]
         end = self._work.before(max([self._days, *self._longest.values()]))
         drops = PartitionDrops(self._work)
         for part in parts:

@@ -1,7 +1,7 @@
-"""Partitions of the history, and how they leave it.
+"""Partitions of the history, and their removal.
 
-`DETACH … CONCURRENTLY` takes no lock that a finish feels, but it waits for every reader of the
-table; so it is given some time, and what was begun then is finished by the next pass.
+`DETACH … CONCURRENTLY` takes no lock that delays a finish, but it waits for every reader of the
+table. So its time is limited, and the next pass completes an unfinished one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rota.store.retention.retention import Pass
 
 BATCH = 1000
-# Ended runs, as policies tell them apart.
+# Ended runs, as policies distinguish them.
 FAILED: list[str] = ["failed"]
 OTHERS: list[str] = [state for state in END_STATES if state not in FAILED]
 PATIENCE_SECONDS = 30
@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition, and the statements about it, composed by the database."""
+    """A partition, and the statements about it that the database has composed."""
 
     parent: str
     partition: str
@@ -48,7 +48,7 @@ def note_parts() -> Steps[list[Partition]]:
 
 
 class PartitionDrops:
-    """Takes partitions out of the history."""
+    """Removes partitions from the history."""
 
     def __init__(self, work: Pass) -> None:
         self._work = work

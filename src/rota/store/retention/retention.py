@@ -1,8 +1,8 @@
-"""One pass of retention, as steps that each commit by themselves.
+"""A pass of retention, as steps that each commit on their own.
 
-What is older than its class goes by whole partitions. What a job says beyond that (fewer days, a
-count) is deleted in portions of a thousand. Attempts and lines go with their run: when a partition
-was detached, its rows still say whose traces there are, so nothing is left behind by a crash
+Data older than its keep class is dropped by whole partitions. Data beyond the policy of a job
+(fewer days, a count) is deleted in portions of a thousand. Attempts and log lines are deleted with
+their run: the rows of a detached partition still name the runs, so a crash leaves nothing behind
 either; the next pass finds the table and goes on.
 """
 
@@ -35,7 +35,7 @@ _OUTCOMES = {"failed": FAILED, "succeeded or cancelled": OTHERS}
 
 @dataclass(slots=True)
 class Pass:
-    """What all parts of one pass know."""
+    """The state shared by all parts of one pass."""
 
     settings: RetentionSettings
     now: datetime
@@ -50,12 +50,13 @@ class Pass:
         return self.now - timedelta(days=days)
 
     def portion(self, ask: Ask) -> Steps[Rows]:
-        """One of many, with a rest after it for whoever works meanwhile."""
+        """Execute one of many portions, followed by a pause for other work."""
         return (yield ask) if self.hurry else (yield from gently(ask))
 
 
 def configure(settings: RetentionSettings) -> Steps[None]:
-    """Tell the database, which judges policies and picks classes by it."""
+    """Store the settings in the database, which checks policies and chooses keep classes with
+    them."""
     yield Ask("retention/configure", {"wanted": json.dumps(asdict(settings))})
 
 
@@ -68,16 +69,16 @@ def retain(
     on_progress: Callable[[int], None] | None = None,
     hurry: bool = False,
 ) -> Steps[RetentionResult]:
-    """Remove what is past its time. WrongState if somebody is at it."""
+    """Remove data past its retention. Raise WrongState if another pass is running."""
     yield from configure(settings)
     if not dry_run:
         yield from _hold(runs=runs, logs=logs)
-    told = on_progress or (lambda count: None)
+    report = on_progress or (lambda count: None)
     (clock,) = yield Ask("clock/now", {})
     rows = yield Ask("retention/jobs", {"is_all": settings.failed_run_days is not None})
     policies = {row["name"]: Retention.stored(row["retention"]) for row in rows}
-    work = Pass(settings, clock["now"], dry_run, policies, told, hurry)
-    # Lines first: they are never kept longer than their runs.
+    work = Pass(settings, clock["now"], dry_run, policies, report, hurry)
+    # Log lines first: they are never kept longer than their runs.
     if logs:
         yield from LogPruning(work).run()
     if runs:
@@ -86,7 +87,7 @@ def retain(
 
 
 def _hold(*, runs: bool, logs: bool) -> Steps[None]:
-    """One pass at a time, for runs and for lines."""
+    """Allow one pass at a time, for runs and for log lines."""
     try:
         if runs:
             yield Hold("retention/hold_runs")
@@ -98,7 +99,7 @@ def _hold(*, runs: bool, logs: bool) -> Steps[None]:
 
 
 class RunPruning:
-    """Runs, attempts, counts, and what schedules leave behind."""
+    """Prunes runs, attempts, counts, and the records of schedules."""
 
     def __init__(self, work: Pass) -> None:
         self._work = work
@@ -106,7 +107,9 @@ class RunPruning:
 
     def run(self) -> Steps[None]:
         parts = yield from note_parts()
-        ended = [it for it in parts if it.parent.startswith("ended_runs_") and self._is_over(it)]
+        ended = [
+            part for part in parts if part.parent.startswith("ended_runs_") and self._is_over(part)
+        ]
         for part in ended:
             yield from self._drops.drop(part, with_logs=_has_logs(parts, part))
         for part in parts:
@@ -133,8 +136,8 @@ class RunPruning:
     def _prune_job(
         self, job: str, policy: Retention, outcome: str, states: list[str]
     ) -> Steps[None]:
-        """By days, in whatever class its runs lie: the policy may have been another one. Those of
-        the class that has these days as its bound go with their partitions."""
+        """Prune runs by days, in every keep class, because the policy may have been different. Runs
+        of the class that has the same number of days are dropped with their partitions."""
         is_failed = states == FAILED
         days = policy.run_days(is_failed) or (
             self._work.settings.failed_run_days if is_failed else None
@@ -179,19 +182,19 @@ class RunPruning:
             "rollups": settings.rollup_days,
             "rollup_sums": settings.rollup_days,
             "schedule_days": settings.rollup_days,
-            # A little longer than any run that could ask for them.
+            # A little longer than any run that could need them.
             "id_marks": settings.long_days + 31,
             "audit": settings.audit_days,
-            # Their own before those that they belong to.
+            # The times before the backfills that they belong to.
             "backfill_times": settings.occurrence_days,
             "backfills": settings.occurrence_days,
             "schedules": settings.occurrence_days,
             "init_runs": settings.occurrence_days,
             "error_counts": settings.rollup_days,
             "error_groups": settings.rollup_days,
-            # No run that somebody has handled outlives that by more.
+            # No handled run is kept longer.
             "handled_runs": settings.long_days + 31,
-            # As backfills: what people had done to many runs at once.
+            # Like backfills.
             "bulk_actions": settings.occurrence_days,
         }
         for table, days in bounds.items():
@@ -208,7 +211,7 @@ class RunPruning:
                     self._work.items.append(item)
 
     def _prune_beside_events(self) -> Steps[None]:
-        """Keys whose period is over, which nothing asks for any more; and what webhooks refused."""
+        """Prune expired event keys, which are no longer needed, and refused webhooks."""
         kept = self._work.before(self._work.settings.event_days)
         for table, what, before in (
             ("event_keys", "event_keys", self._work.now),
@@ -235,5 +238,6 @@ class RunPruning:
 
 
 def _has_logs(parts: list[Partition], ended: Partition) -> bool:
-    """Whether lines from its time are still there: with the usual numbers they have gone."""
-    return any(it.parent == "logs" and it.from_at < ended.to_at for it in parts)
+    """Return whether there are log lines of the partition's period; with the default settings they
+    have been removed before."""
+    return any(part.parent == "logs" and part.from_at < ended.to_at for part in parts)

@@ -1,4 +1,4 @@
-"""What tenants say about how long their runs are kept: never longer than their jobs do."""
+"""Retention policies of tenants, which never keep runs longer than their jobs do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TenantPruning:
-    """Part of a pass over runs."""
+    """Prunes the runs of tenants, as part of a pass."""
 
     def __init__(self, work: Pass) -> None:
         self._work = work
@@ -58,7 +58,7 @@ class TenantPruning:
 
 
 def _wanted(row: dict[str, Any]) -> Iterator[tuple[str, list[str], int]]:
-    """Failed runs are kept as the others unless it is said."""
+    """Return the retention by outcome; failed runs are kept like others unless configured."""
     failed = row["failed_retention_days"] or row["retention_days"]
     for outcome, states, days in (
         ("failed", FAILED, failed),

@@ -1,1 +1,1 @@
-"""Runs: read, listed, acted on one by one and in bulk."""
+"""Runs: reading and listing them, and actions on single runs and in bulk."""

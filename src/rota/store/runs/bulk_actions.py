@@ -1,4 +1,4 @@
-"""Actions on all runs of a filter: starting, steering, reading. The work is in bulk_work."""
+"""Bulk actions: starting, controlling and reading them. bulk_work.py performs them."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ def page(
 def steer(
     verb: str, action_id: int, *, reason: str | None, actor: str | None, **more: Any
 ) -> Plan[BulkAction]:
-    """Pause, resume, stop or throttle it."""
+    """Pause, resume, stop or throttle a bulk action."""
     yield Ask(f"bulk/{verb}", {"id": action_id, "reason": reason, "actor": actor} | more)
     return (yield from find(action_id))

@@ -1,7 +1,7 @@
-"""How a bulk action is carried out: one batch a transaction, from the newest run to the oldest.
+"""Performs bulk actions: one batch per transaction, from the newest run to the oldest.
 
-The row of the action is locked until the batch, its counts and the place are written: nobody else
-works on it meanwhile, and a crash leaves it where the last batch ended.
+The row of the action is locked until the batch, its counts and its position are written: no other
+worker performs it meanwhile, and after a crash it continues where the last batch ended.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ BATCH = 50
 _SEARCH_SECONDS = 0.2
 _COUNT_SECONDS = 0.03
 _COUNT_MOST = 20_000
-# How often, and after how long, a run that somebody's transaction holds is tried again.
+# How often, and after how long, a run that another transaction has locked is tried again.
 _HELD_TRIES = 30
 _HELD_SECONDS = 2.0
 _LOCKED = "55P03"
-# It was gone, or in another state: somebody else has dealt with it.
+# The run is gone or in another state: it was handled otherwise.
 _SKIPPED = ("RO004", "RO005")
 
 
 @dataclass(slots=True)
 class BulkTurn:
-    """What a turn was about, for whoever has to say why it failed."""
+    """The action of a turn, to report a failure."""
 
     id: int | None = None
 
 
 @dataclass(slots=True)
 class _Batch:
-    """What one batch comes to."""
+    """The result of one batch."""
 
     below: int | None
     tries: int
@@ -47,16 +47,16 @@ class _Batch:
 
     @property
     def done(self) -> int:
-        return sum(one["refusal"] is None for one in self.rows)
+        return sum(row["refusal"] is None for row in self.rows)
 
     @property
     def refused(self) -> Rows:
-        """For good: what is held is tried again."""
-        return [one for one in self.rows if one["refusal"] and one["run_id"] not in self.held]
+        """The runs that are refused for good; locked ones are tried again."""
+        return [row for row in self.rows if row["refusal"] and row["run_id"] not in self.held]
 
 
 def work(turn: BulkTurn, action_id: int | None = None) -> Plan[bool]:
-    """One batch of the action that is due, or of this one; returns whether there was one."""
+    """Perform one batch of the action that is due, or of this one; return whether there was one."""
     rows = yield Ask("bulk/take", {"id": action_id})
     if not rows:
         return False
@@ -79,14 +79,14 @@ def note_fault(action_id: int, error: str) -> Plan[None]:
 
 
 def due() -> Plan[float | None]:
-    """Seconds until there is something to do."""
+    """Return the seconds until a batch is due."""
     (row,) = yield Ask("bulk/due", {})
     seconds: float | None = row["seconds"]
     return seconds
 
 
 def _count(row: dict[str, Any], wanted: RunFilter) -> Plan[tuple[int, int | None]]:
-    """Counts a little further; what the work has overtaken need not be counted."""
+    """Count a little further; runs that the work has passed need not be counted."""
     counted, below = row["counted"], row["counted_below"]
     if below is None:
         return counted, None
@@ -115,9 +115,9 @@ def _act(row: dict[str, Any], wanted: RunFilter) -> Plan[_Batch]:
     else:
         ids, batch = row["held"], _Batch(None, row["held_tries"] + 1, [])
     if row["verb"] == "cancel" and ids and batch.tries < _HELD_TRIES:
-        # Without waiting two seconds for each: somebody may have locked very many.
+        # Do not wait two seconds for each: another transaction may have locked very many.
         found = yield Ask("runs/locked", {"ids": ids})
-        locked = {one["id"] for one in found}
+        locked = {found_row["id"] for found_row in found}
         batch.held += [it for it in ids if it in locked]
         ids = [it for it in ids if it not in locked]
     if ids:
@@ -126,7 +126,7 @@ def _act(row: dict[str, Any], wanted: RunFilter) -> Plan[_Batch]:
             reason=_reason(row), actor=row["actor"],
         )  # fmt: skip
     if batch.tries < _HELD_TRIES:
-        batch.held += [one["run_id"] for one in batch.rows if one["code"] == _LOCKED]
+        batch.held += [acted["run_id"] for acted in batch.rows if acted["code"] == _LOCKED]
     return batch
 
 
@@ -148,7 +148,7 @@ def _advance(
     row: dict[str, Any], batch: _Batch, counted: int, counted_below: int | None
 ) -> dict[str, Any]:
     refused = batch.refused
-    failed = [one for one in refused if one["code"] not in _SKIPPED]
+    failed = [refusal for refusal in refused if refusal["code"] not in _SKIPPED]
     worked = row["done"] + row["skipped"] + row["failed"] + batch.done + len(refused)
     is_full = row["most"] is not None and worked + len(batch.held) >= row["most"]
     below = None if is_full else batch.below
@@ -161,7 +161,7 @@ def _advance(
         "held": batch.held,
         "held_tries": batch.tries,
         "problems": json.dumps(
-            [{"id": one["run_id"], "reason": one["refusal"]} for one in failed[:20]]
+            [{"id": refusal["run_id"], "reason": refusal["refusal"]} for refusal in failed[:20]]
         ),
         "counted": counted,
         "counted_below": counted_below,

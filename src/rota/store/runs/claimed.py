@@ -1,4 +1,4 @@
-"""What a worker reads and writes about runs that it has claimed, beside their ends."""
+"""Statements of a worker about its claimed runs, except their ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rota.store.queries import Query, column, each, nothing, number
 
 
 class Held(NamedTuple):
-    """A run and its attempt, as the fence names them."""
+    """A run and its attempt, as in the fence."""
 
     run: int
     attempt: int
@@ -30,7 +30,7 @@ class ProgressReport(NamedTuple):
 
 
 def hand_back(worker: int, runs: Sequence[Held | tuple[int, int]]) -> Query[None]:
-    """What has not started goes back into its queue; no attempt is spent."""
+    """Hand back runs that have not started; this uses no attempt."""
     params = {
         "worker": worker,
         "ids": [run for run, _ in runs],
@@ -40,17 +40,17 @@ def hand_back(worker: int, runs: Sequence[Held | tuple[int, int]]) -> Query[None
 
 
 def strays(worker: int) -> Query[list[Held]]:
-    """All that the database believes this worker to hold."""
+    """Return all runs that the worker owns according to the database."""
     return Query("runs/strays", {"worker": worker}, each(Held._make))
 
 
 def settle_kept_ends(limit: int) -> Query[int]:
-    """Write ends that were kept; returns how many are left."""
+    """Write kept ends; return how many are left."""
     return Query("runs/settle_kept_ends", {"limit": limit}, number)
 
 
 def time_out(worker: int, run: int, attempt: int, timeout: float) -> Query[None]:
-    """Written by whoever watches a process that cannot do it itself any more."""
+    """Time out an attempt, on behalf of a process that no longer can."""
     params = {"worker": worker, "id": run, "attempt": attempt, "timeout": timeout}
     return Query("runs/time_out", params, nothing)
 
@@ -60,12 +60,12 @@ def cancel_requests(worker: int) -> Query[list[CancelRequest]]:
 
 
 def report_progress(worker: int, reports: Sequence[ProgressReport]) -> Query[list[int]]:
-    """Returns the runs that somebody holds: what was said of them is not written."""
+    """Store progress; return the locked runs, whose reports were not written."""
     params = {
         "worker": worker,
-        "ids": [one.run for one in reports],
-        "attempts": [one.attempt for one in reports],
-        "fractions": [one.fraction for one in reports],
-        "messages": [one.message for one in reports],
+        "ids": [report.run for report in reports],
+        "attempts": [report.attempt for report in reports],
+        "fractions": [report.fraction for report in reports],
+        "messages": [report.message for report in reports],
     }
     return Query("runs/progress", params, column)

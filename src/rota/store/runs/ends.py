@@ -1,5 +1,7 @@
-"""Ends of single runs, as statements for a transaction that is not ours alone. A worker's ends by
-the hundred go over its own connection: store/pipeline/."""
+"""Statements that end single runs in a transaction shared with users' code.
+
+Ends in large numbers are sent over the worker's own connection: store/pipeline/.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from rota.store.statements import Statement, Statements
 def finish_one(
     statements: Statements, claim: Claim, worker: int, ms: float, result: str | None
 ) -> Statement:
-    """A success. Answers 1, or 0 where the run belongs to somebody else by now."""
+    """Return the statement of a success. Its result is 1, or 0 if the run now belongs to another
+    owner."""
     return statements.get("runs/finish"), {
         "worker": worker,
         "ids": [claim.id],
@@ -25,7 +28,8 @@ def finish_one(
 def end_one(
     statements: Statements, claim: Claim, worker: int, ms: float, outcome: Outcome
 ) -> Statement:
-    """Whatever the outcome: the run ends, or is tried again. Returns as `finish_one` does."""
+    """Return the statement of any outcome: the run ends, or is tried again. Its result is that of
+    `finish_one`."""
     rows = [(claim.id, claim.attempt, ms, outcome)]
     if isinstance(outcome, Ended):
         return statements.get("runs/end"), ended_columns(worker, rows)

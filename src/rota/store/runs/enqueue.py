@@ -1,4 +1,4 @@
-"""The statements that enqueue: prepared for our own connections, as text for those of callers."""
+"""The statements that enqueue: prepared for Rota's connections, as text for callers'."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ class EnqueueOne(NamedTuple):
 
 
 class EnqueueStatements:
-    """`plain`: no option but a queue or a priority. `uniform`: many runs that differ in their
-    payloads only; `mixed`: many that differ in more. All answer run_id and is_duplicate."""
+    """Statements by kind of enqueue. `plain`: no option except queue and priority. `uniform`: many
+    runs that differ only in their payloads; `mixed`: many that differ in more. All return run_id
+    and is_duplicate."""
 
     def __init__(self, statements: Statements) -> None:
         plain, full = statements.get("runs/enqueue_plain"), statements.get("runs/enqueue")

@@ -1,4 +1,4 @@
-"""Reading groups of errors, and saying that they are handled."""
+"""Reads error groups, and marks them as handled."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def list_errors(
     order: str,
     limit: int,
 ) -> Plan[list[ErrorGroup]]:
-    """The first of them, without counting the others."""
+    """Return the first error groups, without counting the others."""
     yield Ask("errors/fold", {})
     span = yield from _range(since)
     found = yield from _read_page(filters, span, is_active, order, None, limit)
@@ -64,7 +64,7 @@ def list_errors(
 
 
 def count_standings(filters: ErrorFilters) -> Plan[dict[str, int]]:
-    """How many groups there are, by standing, whenever they happened."""
+    """Count groups by standing, whenever they happened."""
     check_filters(filters, ErrorFilters, "errors")
     yield Ask("errors/fold", {})
     now = yield from read_clock()
@@ -97,12 +97,12 @@ def find_error(group: str, *, since: datetime | timedelta) -> Plan[ErrorDetails]
     )
     if not found.items:
         raise ErrorGroupNotFound(f"there is no error group {group}")
-    it = found.items[0]
-    asked = {"id": it.id, "run_id": it.last_run_id, "error_type": it.error_type}
+    error = found.items[0]
+    asked = {"id": error.id, "run_id": error.last_run_id, "error_type": error.error_type}
     traces = yield Ask("errors/traceback", asked)
-    sample = yield Ask("errors/sample", {"id": it.id, "limit": _LOOKED_AT})
+    sample = yield Ask("errors/sample", {"id": error.id, "limit": _LOOKED_AT})
     trace = traces[0]["traceback"] if traces else None
-    return ErrorDetails(it, span["since"], trace, _traits(sample), len(sample))
+    return ErrorDetails(error, span["since"], trace, _traits(sample), len(sample))
 
 
 def handle_error(group: str, *, reason: str | None, actor: str | None) -> Plan[None]:
@@ -115,10 +115,10 @@ def reopen_error(group: str, *, reason: str | None, actor: str | None) -> Plan[N
 
 def _parameters(filters: ErrorFilters) -> dict[str, Any]:
     standings, text = filters.get("standings"), filters.get("text")
-    for one in standings or ():
-        if one not in STANDINGS:
+    for standing in standings or ():
+        if standing not in STANDINGS:
             raise FilterError(
-                f"unknown standing {one!r}", hint=f"choose from {', '.join(STANDINGS)}"
+                f"unknown standing {standing!r}", hint=f"choose from {', '.join(STANDINGS)}"
             )
     return {
         "standings": None if standings is None else list(standings),
@@ -129,7 +129,7 @@ def _parameters(filters: ErrorFilters) -> dict[str, Any]:
 
 
 def _range(since: datetime | timedelta) -> Plan[dict[str, Any]]:
-    """Steps as counts are kept: of ten minutes or more, up to now."""
+    """Return the period in the steps in which counts are stored: ten minutes or more, up to now."""
     now = yield from read_clock()
     try:
         start = now - since if isinstance(since, timedelta) else since
@@ -146,7 +146,7 @@ def _range(since: datetime | timedelta) -> Plan[dict[str, Any]]:
 
 
 def _traits(rows: Rows) -> list[Trait]:
-    """What most of the runs share; a field whose values all differ says nothing."""
+    """Return the values that most runs share; a field whose values all differ is omitted."""
     values: dict[str, Counter[str]] = {"job": Counter(), "worker": Counter()}
     for row in rows:
         values["job"][row["job"]] += 1

@@ -1,7 +1,8 @@
-"""Lists of runs, and what is done to many at once.
+"""Lists runs, and acts on many at once.
 
-A filter that no index answers is searched in portions of ids: each is read as a whole, so that the
-work of one statement is bounded however rare its runs are, and a search can stop between two.
+A filter without an index is searched in portions of ids. Each portion is read completely, so that
+the work of one statement is bounded however rare the matches are, and a search can stop between two
+portions.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from rota.store.plans import Ask, Plan, Rows
 SYSTEM_QUEUE = "rota.system"
 _PORTION = 4_000
 _LEAST_PORTION = 2_000
-# Where payloads are read: each may have a megabyte.
+# For searches that read payloads, each of up to a megabyte.
 _HEAVY_PORTION = 500
 _LEAST_HEAVY_PORTION = 100
-# How long a portion should take, and by how much the next one may be larger.
+# How long a portion should take, and by how much the next one may grow.
 _PORTION_SECONDS = 0.02
 _HEAVY_PORTION_SECONDS = 0.1
 _GROWTH = 4.0
@@ -40,7 +41,7 @@ _GROWTH = 4.0
 
 @dataclass(slots=True)
 class _Search:
-    """The ids that are left to look at: above low, up to high."""
+    """The range of ids that is left to search: above low, up to high."""
 
     low: int
     high: int
@@ -48,7 +49,7 @@ class _Search:
     is_oldest: bool
     least: int = _LEAST_PORTION
     seconds: float = _PORTION_SECONDS
-    # Groups of errors of the type that is looked for.
+    # Error groups of the wanted error type.
     error_groups: list[str] | None = None
     text_groups: list[str] | None = None
 
@@ -58,7 +59,7 @@ class _Search:
         return max(self.low, self.high - self.size), self.high
 
     def passed(self, portion: tuple[int, int], took: float, left: float) -> None:
-        """The next portion is one that fits into the seconds that are left."""
+        """Advance past a portion; the next one is sized to fit into the remaining seconds."""
         if self.is_oldest:
             self.low = portion[1]
         else:
@@ -80,9 +81,8 @@ def list_page(
     seconds: float | None = None,
     value_bytes: int | None = None,
 ) -> Plan[RunPage]:
-    """One page. `cursor` is the last page's; `seconds` is the time after which the search stops
-    where it is; larger payloads and results than `value_bytes` are left out, and the page ends
-    when it has PAGE_BYTES."""
+    """Return a page. `cursor` is that of the last page; the search stops after `seconds`; payloads
+    and results larger than `value_bytes` are omitted, and the page ends at PAGE_BYTES."""
     check_order(order, TimeOrder)
     yield Ask("session/plan_by_values", {"is_local": True})
     statement = "runs/list_oldest" if order == "oldest" else "runs/list"
@@ -95,7 +95,7 @@ def list_page(
 def list_ids(
     wanted: RunFilter, *, cursor: int, limit: int, seconds: float, begun_at: datetime
 ) -> Plan[tuple[list[int], int | None]]:
-    """Newest first, below the cursor: ids, and where to go on. Nothing that ended after
+    """Return ids below the cursor, newest first, and where to go on; without runs that ended after
     `begun_at`."""
     rows, after, _ = yield from _find("runs/list_ids", wanted, cursor, limit, seconds, begun_at)
     return [row["id"] for row in rows], after
@@ -109,7 +109,7 @@ def count_runs(
     cursor: int | None = None,
     begun_at: datetime | None = None,
 ) -> Plan[RunCounts]:
-    """How many there are, newest first, up to `most` and for so long."""
+    """Count runs, newest first, up to `most` and for at most `seconds`."""
     wanted = yield from absolute(wanted)
     search = yield from _begin("runs/count", wanted, cursor)
     return (yield from _count(wanted, search, most=most, seconds=seconds, begun_at=begun_at))
@@ -160,7 +160,7 @@ def _find(
         before = time.monotonic()
         low, high = search.portion()
         params = yield from _portion_of(wanted, search, begun_at)
-        # One more than wanted, to know whether there is another page.
+        # One more than wanted, to find out whether there is another page.
         asked = {"limit": limit + 1 - len(found), "value_bytes": value_bytes}
         found += yield Ask(statement, params | asked)
         if len(found) > limit:
@@ -177,9 +177,9 @@ def _find(
 
 
 def count_states(wanted: RunFilter, *, most: int, seconds: float) -> Plan[list[StateCount]]:
-    """By state, of the filter without its states: what has not ended, what ended badly and what
-    succeeded are counted apart, as there may be very many of one. Of all runs, of a job or of a
-    queue, what has not ended is counted all the time."""
+    """Count runs by state, ignoring the states of the filter. Open runs, failures and successes are
+    counted separately, as there may be very many of one kind. For all runs, a job or a queue, the
+    maintained counts of open runs are used."""
     wanted = yield from absolute(replace(wanted, states=None, dead=False))
     found: list[StateCount] = []
     if _is_of_depths(wanted):
@@ -187,15 +187,15 @@ def count_states(wanted: RunFilter, *, most: int, seconds: float) -> Plan[list[S
         shown = [row for row in rows if wanted.shows_system or row["queue"] != SYSTEM_QUEUE]
         found += [StateCount(it, sum(row[it] for row in shown), True) for it in OPEN_STATES]
     groups = [("succeeded",), RETRIABLE_STATES, *([] if found else [OPEN_STATES])]
-    # The ids are the same for all.
+    # The range of ids is the same for all.
     begin = yield from _begin("runs/count", wanted, None)
     for states in groups:
         own = replace(wanted, states=states)
         search = replace(begin, size=_first_portion(own, begin.high))
         part = yield from _count(own, search, most=most, seconds=seconds, begun_at=None)
         counts: Counter[str] = Counter()
-        for one in part.groups:
-            counts[one.state] += one.runs
+        for group in part.groups:
+            counts[group.state] += group.runs
         found += [StateCount(it, counts[it], part.is_exact) for it in states]
     return found
 
@@ -215,7 +215,7 @@ def _portion_of(
 
 
 def _begin(statement: str, wanted: RunFilter, cursor: int | None) -> Plan[_Search]:
-    # What ended before then was created before.
+    # Runs that ended before a time were created before it.
     ends = [it for it in (wanted.until, wanted.ended_until) if it is not None]
     until = min(ends) if ends else None
     (ids,) = yield Ask("runs/id_range", {"since": wanted.since, "until": until})
@@ -242,14 +242,14 @@ def _groups_of(words: str | None) -> Plan[list[str] | None]:
 
 
 def _first_portion(wanted: RunFilter, highest: int) -> int:
-    """All at once, where an index leads to them."""
+    """Return the size of the first portion: everything if an index finds the runs."""
     if wanted.is_indexed:
         return max(highest, 1)
     return _HEAVY_PORTION if wanted.reads_payloads else _PORTION
 
 
 def _in_json(text: str) -> str:
-    """As it stands in the text of a payload, where some characters are escaped."""
+    """Return the text as escaped in a JSON payload."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
@@ -257,7 +257,7 @@ _TIMES = ("since", "until", "ended_since", "ended_until")
 
 
 def absolute(wanted: RunFilter) -> Plan[RunFilter]:
-    """With instants where it counts back from now."""
+    """Replace ages, which count back from now, by instants."""
     ages = {it: age for it in _TIMES if isinstance(age := getattr(wanted, it), timedelta)}
     if not ages:
         return wanted
@@ -297,7 +297,7 @@ def _parameters(wanted: RunFilter) -> dict[str, Any]:
 
 
 def find_states(ids: Iterable[int]) -> Plan[Rows]:
-    """Id, job, state and tenant of those that there are."""
+    """Return id, job, state and tenant of the runs that exist."""
     wanted = sorted(set(ids))
     (mark,) = yield Ask("runs/created_after", {"id": wanted[0]})
     return (yield Ask("runs/states", {"ids": wanted, "since": mark["since"]}))
@@ -312,7 +312,8 @@ def act_on_many(
     reason: str | None,
     actor: str | None,
 ) -> Plan[Rows]:
-    """One statement: a few tens of runs, each done or refused for itself, and by which code."""
+    """Act on a few tens of runs in one statement; each is done or refused separately, with a
+    code."""
     params = {
         "action": action,
         "ids": list(ids),

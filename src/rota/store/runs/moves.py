@@ -1,4 +1,4 @@
-"""Runs that workers move for everybody: what has become due, and what lost workers held."""
+"""Moves runs on behalf of all workers: due ones, and those of lost workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rota.store.queries import Query, each
 
 
 class Promoted(NamedTuple):
-    """How many were moved into their queues, and when the next one is due, in seconds."""
+    """The number of promoted runs, and the seconds until the next one is due."""
 
     runs: int
     next_seconds: float
@@ -23,7 +23,7 @@ class Rescued(NamedTuple):
 
 
 def promote(limit: int) -> Query[Promoted]:
-    """Move runs whose time has come into their queues."""
+    """Promote due runs."""
 
     def read(rows: list[tuple[int, float | None]]) -> Promoted:
         moved, seconds = rows[0] if rows else (0, None)
@@ -33,6 +33,6 @@ def promote(limit: int) -> Query[Promoted]:
 
 
 def rescue(limit: int, *, everywhere: bool) -> Query[list[Rescued]]:
-    """Take back what lost workers held; `everywhere` reads all that is claimed, which is slow."""
+    """Rescue the runs of lost workers; `everywhere` reads all claimed runs, which is slow."""
     params = {"limit": limit, "everywhere": everywhere}
     return Query("runs/rescue", params, each(Rescued._make))

@@ -1,4 +1,4 @@
-"""Reading runs and acting on them."""
+"""Reads runs and acts on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _USUAL_LIFE = timedelta(days=2)
 
 
 def find_run(run_id: int) -> Plan[RunInfo]:
-    """Open runs first; then the history around the run's creation; only then all of it."""
+    """Find a run: among open runs, then in the history around its creation, then in all of it."""
     rows = yield Ask("runs/find_open", {"id": run_id})
     if not rows:
         marks = yield Ask("runs/created_after", {"id": run_id})
@@ -30,7 +30,7 @@ def find_run(run_id: int) -> Plan[RunInfo]:
             bounds = {"id": run_id, "since": since, "until": since + _USUAL_LIFE}
             rows = yield Ask("runs/find_recent", bounds)
     if not rows:
-        # Both at once: it may have been retried between the first look and this one.
+        # Both at once: the run may have been retried since the first search.
         rows = yield Ask("runs/find_anywhere", {"id": run_id})
     if not rows:
         raise RunNotFound(f"there is no run {run_id}")
@@ -64,7 +64,7 @@ def find_attempt(run_id: int, attempt: int) -> Plan[AttemptInfo]:
 
 
 def find_details(run_id: int, *, log_lines: int) -> Plan[RunDetails]:
-    """A run with all of its attempts and its last log lines, the oldest first."""
+    """Return a run with all its attempts and its last log lines, the oldest first."""
     run = yield from find_run(run_id)
     since = yield from oldest_trace(run)
     attempts = yield from _attempts(run, since)
@@ -85,7 +85,8 @@ def _handled(run: RunInfo) -> Plan[Handled | None]:
 
 
 def find_documents(run: int | RunInfo, most: int) -> Plan[RunDocuments]:
-    """By the id alone: a run may end meanwhile, and an odd time of its end cannot be compared."""
+    """Find documents by id only: the run may end meanwhile, and an unusual end time cannot be
+    compared."""
     run_id = run.id if isinstance(run, RunInfo) else run
     rows = yield Ask("runs/documents", {"id": run_id, "most": most})
     if not rows:
@@ -101,7 +102,8 @@ def find_children(run: int | RunInfo, limit: int) -> Plan[list[ChildRun]]:
 
 
 def oldest_trace(run: RunInfo) -> Plan[datetime]:
-    """Nothing about the run is older. It may have been created while the clock was ahead."""
+    """Return the time of the oldest trace of a run. It may have been created while the clock was
+    ahead."""
     (mark,) = yield Ask("runs/created_after", {"id": run.id})
     return run.created_at if mark["since"] is None else min(mark["since"], run.created_at)
 
@@ -112,7 +114,8 @@ def still_open(ids: Sequence[int]) -> Plan[set[int]]:
 
 
 def cancel_run(run_id: int, *, reason: str | None, actor: str | None) -> Plan[str]:
-    """`cancelled` if it was waiting, `requested` if a worker has to be told."""
+    """Cancel a run; return `cancelled` if it was waiting, `requested` if a worker has to stop
+    it."""
     rows = yield Ask("runs/cancel", {"id": run_id, "reason": reason, "actor": actor})
     return str(rows[0]["cancel_run"])
 
@@ -143,10 +146,11 @@ def reopen_run(run_id: int, *, reason: str | None, actor: str | None) -> Plan[No
 
 
 def enqueue_manually(params: dict[str, Any], *, actor: str | None) -> Plan[tuple[int, bool]]:
-    """The id, and whether the run was there already. The audit gets what is new."""
+    """Enqueue a run; return its id and whether it existed already. Only new runs are recorded in
+    the audit."""
     rows = yield Ask("runs/enqueue_manual", params | {"actor": actor})
     run_id, is_duplicate = rows[0]["run_id"], rows[0]["is_duplicate"]
     if not is_duplicate:
-        told = {"run_id": run_id, "job": params["job"], "tenant": params["tenant"]}
-        yield Ask("runs/audit_enqueued", told | {"actor": actor})
+        entry = {"run_id": run_id, "job": params["job"], "tenant": params["tenant"]}
+        yield Ask("runs/audit_enqueued", entry | {"actor": actor})
     return run_id, is_duplicate

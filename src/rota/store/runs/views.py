@@ -1,4 +1,4 @@
-"""Filters of the list of runs that are kept under a name."""
+"""Named filters of the list of runs."""
 
 from __future__ import annotations
 

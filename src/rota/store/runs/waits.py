@@ -1,4 +1,4 @@
-"""What one says and asks of the database while one waits for runs to end."""
+"""Statements of a process that waits for runs to end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rota.store.workers import calls
 
 
 class WaitStatements:
-    """For one process, which has a channel of its own."""
+    """The statements of one process, which has its own channel."""
 
     def __init__(self, statements: Statements) -> None:
         self.channel = f"rota_waits_{secrets.token_hex(8)}"
@@ -27,8 +27,8 @@ class WaitStatements:
         self._open = Prepared("still_open", statements.get("runs/still_open"))
 
     def listen(self, conn: Conn, heard: Callable[[str], object]) -> None:
-        """`heard` gets the words of each call that comes while a statement is carried out; those
-        that come later are the reader's to fetch."""
+        """Listen for calls. `heard` gets the payload of each call that arrives during a statement;
+        the reader fetches later ones."""
 
         def hear(call: Notify) -> None:
             heard(call.payload)
@@ -38,25 +38,25 @@ class WaitStatements:
         conn.execute(self._begin, {"channel": self.channel})
 
     def announce(self, conn: Conn, ids: Sequence[int]) -> set[int]:
-        """These runs are waited for. Returns which of them are not open any more."""
+        """Record that the process waits for these runs; return those that are no longer open."""
         params = {"channel": self.channel, "ids": list(ids)}
         return set(self._await.fetch_sync(conn, params, _first))
 
     def gone(self, conn: Conn, ids: Sequence[int]) -> set[int]:
-        """The same, without a word."""
+        """Return those of these runs that are no longer open."""
         return set(ids) - set(self._open.fetch_sync(conn, {"ids": list(ids)}, _first))
 
     def leave(self, conn: Conn, ids: Sequence[int]) -> None:
-        """These are waited for no longer."""
+        """Record that the process no longer waits for these runs."""
         conn.execute(self._leave, {"channel": self.channel, "ids": list(ids)})
 
 
 def read_call(words: str) -> RunEnd | int | None:
-    """What a call says: the end of a run, or its id for one who is to look; None is a trial."""
+    """Parse a call: the end of a run, the id of a run to be read, or None for a test call."""
     if not words or words.isdecimal():
         return int(words) if words else None
-    told, _, result = words.partition("\n")
-    return RunEnd(result=read_json_column(result) if result else None, **read_json_column(told))
+    fields, _, result = words.partition("\n")
+    return RunEnd(result=read_json_column(result) if result else None, **read_json_column(fields))
 
 
 def _first(row: Sequence[int]) -> int:

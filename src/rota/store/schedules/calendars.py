@@ -37,7 +37,7 @@ def find_calendar(name: str) -> Plan[CalendarInfo]:
     found = yield from list_calendars(name=name)
     if not found:
         known = yield from list_calendars()
-        near = get_close_matches(name, [one.name for one in known], 1)
+        near = get_close_matches(name, [calendar.name for calendar in known], 1)
         hint = f"did you mean {near[0]}?" if near else listed("calendars")
         raise CalendarNotFound(f'no calendar is named "{name}"', hint=hint)
     return found[0]
@@ -60,7 +60,7 @@ def update_calendar(
     version: int | None,
     actor: str | None,
 ) -> Plan[None]:
-    """What is None stays as it is."""
+    """Update a calendar; None leaves a field unchanged."""
     yield from find_calendar(name)
     yield from expect_version("calendar", name, version)
     yield from act_as(actor)
@@ -96,7 +96,7 @@ def find_template(name: str) -> Plan[TemplateInfo]:
     found = yield from list_templates(name)
     if not found:
         known = yield from list_templates()
-        near = get_close_matches(name, [one.name for one in known], 1, 0.4)
+        near = get_close_matches(name, [template.name for template in known], 1, 0.4)
         hint = f"did you mean {near[0]}?" if near else listed("templates")
         raise TemplateNotFound(f'no template is named "{name}"', hint=hint)
     return found[0]

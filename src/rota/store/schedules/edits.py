@@ -1,4 +1,4 @@
-"""What the audit knows of a schedule: its edits, and what was run by hand."""
+"""The edits and manual runs of a schedule, from the audit."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def page_manual(
 ) -> Plan[Page[ManualRun]]:
     asked: Asked = {"name": name, "tenant": tenant, "kinds": KINDS, "since": None, "before": None}
     rows = yield from read_manual(asked, order="newest", cursor=cursor, limit=limit)
-    return page_of([(place, one) for place, one, _ in rows], limit)
+    return page_of([(place, manual) for place, manual, _ in rows], limit)
 
 
 class Asked(TypedDict):
-    """Which manual runs are wanted: of a schedule, of some kinds, of a stretch of time."""
+    """A selection of manual runs: of a schedule, of some kinds, in a period."""
 
     name: str
     tenant: str
@@ -63,10 +63,12 @@ class Asked(TypedDict):
 def read_manual(
     asked: Asked, *, order: str, cursor: Sequence[Any] | None, limit: int
 ) -> Plan[list[tuple[Place, ManualRun, dict[str, Any]]]]:
-    """Those of a page, and one more if there is any, each with its place and the row of its run,
-    which is empty if there is none any more."""
+    """Return the manual runs of a page, and one more if there is one, each with its place and the
+    row of its run, which is empty if the run was removed."""
     actions = [f"schedule.{kind}" for kind in asked["kinds"]]
-    params = {name: it for name, it in asked.items() if name != "kinds"} | {"actions": actions}
+    params = {name: value for name, value in asked.items() if name != "kinds"} | {
+        "actions": actions
+    }
     found = yield from read_rows(
         "schedules/manual", params, dict[str, Any], order=order, cursor=cursor, limit=limit
     )
@@ -76,7 +78,7 @@ def read_manual(
     rows = (yield Ask("runs/outcomes", wanted)) if ids else []
     runs = {row["id"]: row for row in rows}
     manual = [(place, _manual(row, runs)) for place, row in found]
-    return [(place, one, runs.get(one.run_id or 0, {})) for place, one in manual]
+    return [(place, entry, runs.get(entry.run_id or 0, {})) for place, entry in manual]
 
 
 def _edit(**row: Any) -> ScheduleEdit:
@@ -89,13 +91,13 @@ def _edit(**row: Any) -> ScheduleEdit:
 
 def _manual(row: dict[str, Any], runs: Mapping[int, Mapping[str, Any]]) -> ManualRun:
     after = row["after"] or {}
-    said = {"at": row["at"], "actor": row["actor"], "reason": row["reason"]}
+    origin = {"at": row["at"], "actor": row["actor"], "reason": row["reason"]}
     if row["action"] == "schedule.triggered":
         number = int(after["run_id"])
         state = runs.get(number, {}).get("state")
-        return ManualRun(**said, kind="triggered", run_id=number, state=state)
+        return ManualRun(**origin, kind="triggered", run_id=number, state=state)
     return ManualRun(
-        **said,
+        **origin,
         kind="backfilled",
         from_at=datetime.fromisoformat(after["from"]),
         until_at=datetime.fromisoformat(after["until"]),

@@ -1,4 +1,4 @@
-"""Reading schedules, one or many, with their timing in plain words."""
+"""Reads schedules, with their timing in plain words."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _INITS = {
 
 
 def timing_of(stored: Mapping[str, Any]) -> Timing:
-    """Of a row, whatever else it holds."""
+    """Return the timing of a row; other columns are ignored."""
     return Timing.of(**timing_arguments({name: stored.get(name) for name in _TIMING}))
 
 
 def in_words(stored: Mapping[str, Any]) -> str:
-    """When it runs; a timing that cannot be read is shown as it is written."""
+    """Describe when a schedule runs; a timing that cannot be read is shown as written."""
     if stored["init"] is not None:
         return _INITS.get(stored["init"], str(stored["init"]))
     try:
@@ -66,7 +66,7 @@ def _make(**row: Any) -> ScheduleInfo:
 def list_schedules(
     *, order: str = "name", **filters: Unpack[ScheduleFilters]
 ) -> Plan[list[ScheduleInfo]]:
-    """All that fit."""
+    """Return all schedules that match."""
     params = yield from _wanted(filters)
     if check_order(order, ScheduleOrder) == "name":
         return (yield from read_all("schedules/list", params, _make))
@@ -77,7 +77,8 @@ def list_schedules(
 def page_schedules(
     *, order: str, cursor: Sequence[Any] | None, limit: int, **filters: Unpack[ScheduleFilters]
 ) -> Plan[Page[ScheduleInfo]]:
-    """In the order of names an index leads to the page; in another, all that fit are sorted."""
+    """Return a page of schedules. Ordered by name, an index finds the page; otherwise all matches
+    are sorted."""
     params = (yield from _wanted(filters)) | {"value_bytes": LISTED_BYTES}
     if check_order(order, ScheduleOrder) == "name":
         return (
@@ -88,10 +89,10 @@ def page_schedules(
     rows = yield from read_rows(
         "schedules/sort", params, _id, order=order, cursor=cursor, limit=limit
     )
-    ids = [one for _, one in rows[:limit]]
-    found = {one.id: one for one in (yield from _in_order(ids, LISTED_BYTES))}
-    page = page_of([(place, found.get(one)) for place, one in rows], limit)
-    return Page([one for one in page.items if one is not None], page.cursor)
+    ids = [schedule_id for _, schedule_id in rows[:limit]]
+    found = {info.id: info for info in (yield from _in_order(ids, LISTED_BYTES))}
+    page = page_of([(place, found.get(schedule_id)) for place, schedule_id in rows], limit)
+    return Page([info for info in page.items if info is not None], page.cursor)
 
 
 def named(name: str, tenant: str) -> Plan[ScheduleInfo | None]:
@@ -101,7 +102,7 @@ def named(name: str, tenant: str) -> Plan[ScheduleInfo | None]:
 
 
 def read_strips(ids: Sequence[int], limit: int) -> Plan[dict[int, Strip]]:
-    """The last decisions of some schedules, by id."""
+    """Return the last decisions of some schedules, by id."""
     until = yield from read_clock()
     since = until - timedelta(days=_STRIP_DAYS)
     params = {"ids": list(ids), "since": since, "until": until, "limit": limit}
@@ -113,7 +114,7 @@ def read_strips(ids: Sequence[int], limit: int) -> Plan[dict[int, Strip]]:
 
 
 def count_states(filters: ScheduleFilters) -> Plan[dict[str, int]]:
-    """How many are in each state, of at most so many: what fits the other filters."""
+    """Count the schedules in each state, ignoring a filter on states; at most MOST_COUNTED."""
     params = (yield from _wanted(filters)) | {"states": None, "most": MOST_COUNTED}
     yield Ask("session/plan_by_values", {"is_local": True})
     rows = yield Ask("schedules/counts", params)
@@ -121,7 +122,7 @@ def count_states(filters: ScheduleFilters) -> Plan[dict[str, int]]:
 
 
 def read_planned(filters: ScheduleFilters) -> Plan[list[Planned]]:
-    """All that have times to come."""
+    """Return the schedules that have future times."""
     params = yield from _wanted(filters)
     yield Ask("session/plan_by_values", {"is_local": True})
     rows = yield Ask("schedules/planned", params)
@@ -129,7 +130,7 @@ def read_planned(filters: ScheduleFilters) -> Plan[list[Planned]]:
 
 
 def place_of(schedule_id: int) -> Plan[tuple[str, str]]:
-    """Where a page after this schedule begins, in the order of names."""
+    """Return the place where a page after this schedule begins, in the order of names."""
     rows = yield Ask("schedules/place", {"id": schedule_id})
     if not rows:
         raise FilterError(
@@ -140,8 +141,8 @@ def place_of(schedule_id: int) -> Plan[tuple[str, str]]:
 
 def _in_order(ids: Sequence[int], value_bytes: int | None = None) -> Plan[list[ScheduleInfo]]:
     params = _filters({"system": True}) | {"ids": list(ids), "value_bytes": value_bytes}
-    found = {one.id: one for one in (yield from read_all("schedules/list", params, _make))}
-    return [found[one] for one in ids if one in found]
+    found = {info.id: info for info in (yield from read_all("schedules/list", params, _make))}
+    return [found[schedule_id] for schedule_id in ids if schedule_id in found]
 
 
 def _id(**row: int) -> int:

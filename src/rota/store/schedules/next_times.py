@@ -1,5 +1,8 @@
-"""Next times of schedules: read and set by every application that opens its database, hence apart
-from what only operators need."""
+"""Next times of schedules.
+
+Every application that opens its database reads and sets them; so they are separate from the
+functions that only operators need.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from rota.store.plans import Ask, Plan, Rows
 
 
 def read_pending(name: str | None, tenant: str) -> Plan[Rows]:
-    """Whose next time is not computed: of one name, or all."""
+    """Return the schedules whose next time is not computed, of one name or all."""
     return (yield Ask("schedules/pending", {"name": name, "tenant": tenant}))
 
 
 def set_next(times: Sequence[tuple[int, int, datetime]]) -> Plan[None]:
-    """Id, version and next time of each."""
+    """Store next times, each given as id, version and time."""
     if times:
         ids, versions, ats = zip(*times, strict=True)
         params = {"ids": list(ids), "versions": list(versions), "ats": list(ats)}

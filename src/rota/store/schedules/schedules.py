@@ -1,4 +1,4 @@
-"""Reading schedules and changing them."""
+"""Reads and changes schedules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rota.store.pages import check_order, read_page
 from rota.store.plans import Ask, Plan, Rows
 from rota.store.schedules.lists import named
 
-# Rows of a ledger that one page of exceptions looks at.
+# Rows of the ledger that one page of exceptions examines.
 MOST_SEARCHED = 20_000
 
 
@@ -40,7 +40,7 @@ def find_documents(name: str, tenant: str) -> Plan[ScheduleDocuments]:
 
 
 def lock_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
-    """To be changed in this transaction."""
+    """Lock a schedule, to change it in this transaction."""
     rows = yield Ask("schedules/lock", {"name": name, "tenant": tenant})
     if not rows:
         raise (yield from _not_found(name, tenant))
@@ -57,7 +57,7 @@ def _not_found(name: str, tenant: str) -> Plan[ScheduleNotFound]:
 def create_schedule(
     name: str, tenant: str, columns: Mapping[str, Any], *, actor: str | None
 ) -> Plan[bool]:
-    """False if one of that name exists."""
+    """Create a schedule; return False if one of that name exists."""
     yield from act_as(actor)
     params = {"name": name, "tenant": tenant, "columns": _json(columns)}
     return bool((yield Ask("schedules/create", params)))
@@ -66,7 +66,8 @@ def create_schedule(
 def put_schedule(
     name: str, tenant: str, columns: Mapping[str, Any], *, actor: str | None
 ) -> Plan[bool]:
-    """What code says; fields that an operator has touched stay. Returns whether it wrote."""
+    """Store the schedule as declared in code, except fields that an operator has edited. Return
+    whether anything was written."""
     params = {"name": name, "tenant": tenant, "columns": _json(columns), "actor": actor}
     rows = yield Ask("schedules/put", params)
     return bool(rows[0]["is_written"])
@@ -81,10 +82,10 @@ def put_schedules(
     at_start: bool,
     forced: Sequence[str] = (),
 ) -> Plan[int]:
-    """As `put_schedule`, of many by tenant, name and columns: equal columns are sent once. Older
-    code than the newest of its application adds what is missing."""
+    """Store many schedules like `put_schedule`, by tenant, name and columns; equal columns are sent
+    once. A build older than the newest of its application only adds missing schedules."""
     documents: dict[str, int] = {}
-    places = [documents.setdefault(_json(one), len(documents) + 1) for _, _, one in wanted]
+    places = [documents.setdefault(_json(columns), len(documents) + 1) for _, _, columns in wanted]
     params = {
         "tenants": [tenant for tenant, _, _ in wanted],
         "names": [name for _, name, _ in wanted],
@@ -103,7 +104,7 @@ def put_schedules(
 def update_schedule(
     schedule_id: int, columns: Mapping[str, Any], *, actor: str | None
 ) -> Plan[bool]:
-    """Change the given columns; returns whether anything was written."""
+    """Change the given columns; return whether anything was written."""
     yield from act_as(actor)
     rows = yield Ask("schedules/update", {"id": schedule_id, "columns": _json(columns)})
     return bool(rows)
@@ -117,7 +118,8 @@ def find_overrides(name: str, tenant: str) -> Plan[list[Override]]:
 def reset_schedule(
     name: str, tenant: str, fields: Sequence[str] | None, *, actor: str | None
 ) -> Plan[list[str]]:
-    """Back to what the code says, of these columns or of all; returns those that were set."""
+    """Reset these columns, or all, to the values of the code; return the columns that were
+    edited."""
     given = None if fields is None else list(fields)
     params = {"name": name, "tenant": tenant, "fields": given, "actor": actor}
     rows = yield Ask("schedules/reset", params)
@@ -127,39 +129,43 @@ def reset_schedule(
 def find_payload_problems(
     wanted: Sequence[tuple[str, Mapping[str, Any] | None]],
 ) -> Plan[dict[int, str]]:
-    """What jobs would not take, by the place in `wanted`: job and payload, None the default one."""
+    """Return the problems of payloads that jobs would refuse, by the index in `wanted`, a list of
+    jobs and payloads; None is the default payload."""
     distinct: dict[tuple[str, str | None], int] = {}
     for place, (job, payload) in enumerate(wanted):
         distinct.setdefault((job, None if payload is None else _json(payload)), place)
-    params = {"jobs": [job for job, _ in distinct], "payloads": [it for _, it in distinct]}
+    params = {
+        "jobs": [job for job, _ in distinct],
+        "payloads": [payload for _, payload in distinct],
+    }
     rows = yield Ask("schedules/payload_problems", params)
     places = list(distinct.values())
     return {places[row["place"] - 1]: row["problem"] for row in rows if row["problem"] is not None}
 
 
 def read_requirements(tenant: str) -> Plan[Rows]:
-    """Name, job and required names of each schedule."""
+    """Return the name, job and required names of each schedule."""
     return (yield Ask("schedules/requiring", {"tenant": tenant}))
 
 
 def pause_schedule(
     name: str, tenant: str, *, reason: str | None, until: datetime | None, actor: str | None
 ) -> Plan[bool]:
-    """False if it was so already."""
+    """Return False if nothing changed."""
     params = {"name": name, "tenant": tenant, "reason": reason, "until": until, "actor": actor}
     (row,) = yield Ask("schedules/pause", params)
     return bool(row["is_changed"])
 
 
 def resume_schedule(name: str, tenant: str, *, catch_up: bool, actor: str | None) -> Plan[bool]:
-    """False if it was not paused."""
+    """Resume a schedule; return False if it was not paused."""
     params = {"name": name, "tenant": tenant, "catch_up": catch_up, "actor": actor}
     (row,) = yield Ask("schedules/resume", params)
     return bool(row["is_changed"])
 
 
 def set_enabled(name: str, tenant: str, *, enabled: bool, actor: str | None) -> Plan[bool]:
-    """False if it was so already."""
+    """Return False if nothing changed."""
     params = {"name": name, "tenant": tenant, "enabled": enabled, "actor": actor}
     (row,) = yield Ask("schedules/set_enabled", params)
     return bool(row["is_changed"])
@@ -181,14 +187,14 @@ def reschedule(name: str, tenant: str, *, at: datetime, actor: str | None) -> Pl
 def delete_schedule(
     name: str, tenant: str, *, cancel_waiting: bool, actor: str | None
 ) -> Plan[int]:
-    """Answers how many waiting runs were cancelled."""
+    """Delete a schedule; return the number of cancelled waiting runs."""
     params = {"name": name, "tenant": tenant, "cancel_waiting": cancel_waiting, "actor": actor}
     rows = yield Ask("schedules/delete", params)
     return int(rows[0]["cancelled"])
 
 
 def find_ledgers(name: str, tenant: str) -> Plan[list[int]]:
-    """The schedule of that name or, if it is gone, those that had it."""
+    """Return the id of the schedule of that name or, if it was deleted, of the deleted ones."""
     found = yield from named(name, tenant)
     if found is not None:
         return [found.id]
@@ -207,7 +213,8 @@ def page_exceptions(
     cursor: Sequence[Any] | None,
     limit: int,
 ) -> Plan[Page[OccurrenceInfo]]:
-    """What did not simply run, or was filled in, among the next MOST_SEARCHED rows."""
+    """Return a page of occurrences with another decision than `ran`, or of backfilled ones
+    (`only`), among the next MOST_SEARCHED rows."""
     params = {
         "ids": list(schedule_ids), "only": only, "since": since, "before": before,
         "most": MOST_SEARCHED, "value_bytes": LISTED_BYTES,
@@ -248,7 +255,7 @@ def times_that_ran(schedule_id: int, from_at: datetime, until_at: datetime) -> P
 
 
 class Backfill(NamedTuple):
-    """What all portions of a backfill share."""
+    """The parameters that all portions of a backfill share."""
 
     name: str
     tenant: str
@@ -268,8 +275,8 @@ def fill_portion(
     since: Sequence[datetime | None],
     starts: Sequence[datetime],
 ) -> Plan[tuple[int, list[int]]]:
-    """The backfill's number, which the first portion makes, and the runs of these times, in their
-    order."""
+    """Backfill a portion of times. Return the number of the backfill, which the first portion
+    creates, and the runs in the order of `times`."""
     portion = {"times": list(times), "since": list(since), "starts": list(starts)}
     rows = yield Ask("schedules/backfill", {**given._asdict(), **portion, "backfill": number})
     answer = rows[0]["answer"]

@@ -1,4 +1,4 @@
-"""What a tick reads and writes. Several statements of one tick share a connection."""
+"""The statements of a tick; several of them share a connection."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rota.store.workers.leases import Holder
 
 
 class HeldDue(NamedTuple):
-    """Schedules that are due and this ticker's to decide. No `hold`: they could not be held."""
+    """Due schedules that this ticker decides. Without `hold` they could not be held."""
 
     hold: int | None
     ids: Sequence[int]
 
 
 class DueRow(NamedTuple):
-    """A schedule that is due, as JSON, with what its decision depends on."""
+    """A due schedule, as JSON, with the values that its decision depends on."""
 
     schedule: str
     clock: datetime
@@ -36,7 +36,7 @@ class DueRow(NamedTuple):
 
 
 class HeldSchedule(NamedTuple):
-    """A schedule that an open transaction holds, and whether it has for long."""
+    """A schedule that an open transaction has locked, and whether for long."""
 
     id: int
     name: str
@@ -48,7 +48,7 @@ class HeldSchedule(NamedTuple):
 
 class RequirementState(NamedTuple):
     """When a required schedule or job last succeeded, and whether its last run did. `fault`: why
-    the schedule cannot require what it does."""
+    the requirement is invalid."""
 
     name: str
     succeeded_at: datetime | None
@@ -57,15 +57,16 @@ class RequirementState(NamedTuple):
 
 
 class InitRun(NamedTuple):
-    """No run: an open transaction holds the schedule, and its run is still owed."""
+    """The run of an init schedule. Without `run`: the schedule is locked by an open transaction,
+    and its run is still due."""
 
     schedule: str
     run: int | None
 
 
 class TickStatements:
-    """Those that every tick of every worker sends, prepared. When many schedules are due at once,
-    most of the workers that wake find all of it held."""
+    """The prepared statements that every tick of every worker sends. When many schedules are due at
+    once, most workers that wake find all of them held."""
 
     def __init__(self, statements: Statements) -> None:
         get = statements.get
@@ -82,18 +83,19 @@ class TickStatements:
         await self._release.fetch(conn, {"hold": hold}, tuple)
 
     async def write(self, conn: AsyncConn, worker: int, ticks: str) -> set[int]:
-        """`ticks` is JSON. Returns which schedules were written."""
+        """Write the ticks, a JSON document. Return the ids of the schedules that were written."""
         rows = await self._write.fetch(conn, {"worker": worker, "ticks": ticks}, tuple)
         return {row[0] for row in rows}
 
 
 def next_due() -> Query[float | None]:
-    """Seconds until the next schedule is due; None where there is none."""
+    """Return the seconds until the next schedule is due; None if there is none."""
     return Query("schedules/next_due", {}, first(lambda row: row[0]))
 
 
 def read_due(ids: Sequence[int], *, spreads: bool, free: int) -> Query[list[DueRow]]:
-    """`spreads`: give each its place among those due at the same time, but to the first `free`."""
+    """Read due schedules. `spreads` gives each its place among those due at the same time, except
+    the first `free`."""
     params = {"ids": ids, "spreads": spreads, "free": free}
     return Query("schedules/read_due", params, each(DueRow._make))
 
@@ -104,43 +106,43 @@ def requirements(schedule: int, names: Sequence[str], tenant: str) -> Query[list
 
 
 def ensure_ledger(instants: Iterable[datetime]) -> Query[None]:
-    """Partitions for decisions about times outside of those that upkeep makes."""
+    """Create partitions for decisions about times outside of those that upkeep creates."""
     return Query("schedules/ensure_ledger", {"instants": list(instants)}, nothing)
 
 
 def holders(ids: Sequence[int]) -> Query[list[HeldSchedule]]:
-    """Those of these schedules that an open transaction holds."""
+    """Return those of these schedules that are locked by an open transaction."""
     return Query("schedules/holders", {"ids": list(ids)}, each(HeldSchedule._make))
 
 
 def lock_holder() -> Query[Holder | None]:
-    """Who keeps ticks from holding what they decide."""
+    """Return the session whose lock prevents ticks from holding due schedules."""
     return Query("schedules/lock_holder", {}, first(Holder._make))
 
 
 def pass_over(batch: Sequence[int], passed: Iterable[int], *, seconds: float) -> Query[None]:
-    """Leave these of the batch alone for a while."""
+    """Skip some schedules of the batch for a while."""
     params = {"batch": list(batch), "passed": list(passed), "seconds": seconds}
     return Query("schedules/pass_over", params, nothing)
 
 
 def cancel_others(ids: Iterable[int]) -> Query[None]:
-    """Older runs of these schedules make room for the newest."""
+    """Cancel older runs of these schedules, to make room for the newest."""
     return Query("schedules/cancel_others", {"ids": sorted(ids)}, nothing)
 
 
 def park(schedule: int, version: int, error: str) -> Query[bool]:
-    """Set it aside; returns whether that could be written."""
+    """Park a schedule; return whether that could be written."""
     params = {"id": schedule, "version": version, "error": error}
     return Query("schedules/park", params, only(lambda row: row[0] is not False))
 
 
 def limit_locks(milliseconds: int) -> Query[None]:
-    """For the transaction that this statement begins."""
+    """Set the lock timeout of the transaction that this statement begins."""
     return Query("session/limit_locks", {"milliseconds": milliseconds}, nothing)
 
 
 def run_inits(worker: int, release: str | None) -> Query[list[InitRun]]:
-    """Enqueue what a start of workers owes."""
+    """Enqueue the runs of init schedules that the start of workers requires."""
     params = {"worker": worker, "release": release}
     return Query("schedules/run_inits", params, each(InitRun._make))

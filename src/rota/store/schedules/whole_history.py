@@ -1,7 +1,7 @@
-"""The ledger of a schedule together with what people ran beside it, in the order of time.
+"""The ledger of a schedule merged with its manual runs, in the order of time.
 
-Two lists become one: each is read from the place where the page before ended, and of what comes
-first in both, a page is taken. At the same instant, what people asked for is the later.
+Each of the two lists is read from the place where the previous page ended; the page consists of the
+first entries of both. Of entries at the same instant, manual runs are the later ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LAST_ID = 2**63 - 1
 
 
 class Stretch(NamedTuple):
-    """Which entries: of the ledgers of a name, of one decision or all, of a stretch of time."""
+    """A selection of entries: of the ledgers of a name, of one decision or all, in a period."""
 
     ids: Sequence[int]
     name: str
@@ -35,7 +35,7 @@ class Stretch(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """The time of a place is read, as texts of one instant differ."""
+    """An entry with its parsed time: the texts of one instant may differ."""
 
     at: datetime
     source: int
@@ -47,12 +47,12 @@ class _Entry(NamedTuple):
 def page_whole(
     wanted: Stretch, *, order: str, cursor: Sequence[Any] | None, limit: int
 ) -> Plan[Page[OccurrenceInfo]]:
-    """Its cursor is the instant, which of the two lists, and the place there."""
+    """Return a page; its cursor consists of the instant, the list, and the place there."""
     order = check_order(order, TimeOrder)
     found = yield from _ledger(wanted, order, cursor, limit)
     found += yield from _manual(wanted, order, cursor, limit)
-    found.sort(key=lambda one: one[:3], reverse=order == "newest")
-    places = [((one.place[0], one.source, one.id), one.shown) for one in found]
+    found.sort(key=lambda entry: entry[:3], reverse=order == "newest")
+    places = [((entry.place[0], entry.source, entry.id), entry.shown) for entry in found]
     return page_of(places, limit)
 
 
@@ -69,7 +69,7 @@ def _ledger(
     rows = yield from read_rows(
         statement, params, OccurrenceInfo, order=order, cursor=_after(cursor, _LEDGER), limit=limit
     )
-    return [_Entry(one.nominal_at, _LEDGER, place[1], place, one) for place, one in rows]
+    return [_Entry(info.nominal_at, _LEDGER, place[1], place, info) for place, info in rows]
 
 
 def _manual(
@@ -83,20 +83,20 @@ def _manual(
     }  # fmt: skip
     rows = yield from read_manual(asked, order=order, cursor=_after(cursor, _MANUAL), limit=limit)
     return [
-        _Entry(one.at, _MANUAL, place[1], place, _shown(wanted.name, one, run))
-        for place, one, run in rows
+        _Entry(manual.at, _MANUAL, place[1], place, _shown(wanted.name, manual, run))
+        for place, manual, run in rows
     ]
 
 
 def _after(cursor: Sequence[Any] | None, source: int) -> tuple[Any, int] | None:
-    """Where one of the lists goes on: at its own place, or, if the page ended in the other list,
-    before or after all that it has of that instant."""
+    """Return where a list goes on: at its own place, or, if the page ended in the other list,
+    before or after all its entries of that instant."""
     if cursor is None:
         return None
     at, ended_in, number = cursor
     if ended_in == source:
         return at, number
-    # The manual ones are the later of an instant, whichever way one reads.
+    # In both orders, manual runs are the later ones of an instant.
     return (at, _LAST_ID) if source == _LEDGER else (at, 0)
 
 

@@ -1,1 +1,2 @@
-"""Sessions with the server: opened, pooled, lent, and what is said when there are none."""
+"""Sessions with the server: opening, pooling and lending them, and explaining why none is
+available."""

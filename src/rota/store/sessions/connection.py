@@ -1,8 +1,7 @@
-"""Connections whose every wait for the server ends.
+"""Connections on which every wait for the server is bounded.
 
-A server that vanished without a word, a proxy that freezes, a backend that hangs: TCP notices some
-of it, a bound on the wait the rest. Nor does the event loop ever hold a descriptor that the driver
-may close.
+TCP detects some failures (a server that vanished, a frozen proxy, a hanging backend); a bound on
+the wait detects the others. The event loop never holds a descriptor that the driver may close.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ AsyncConn = psycopg.AsyncConnection[Any]
 Conn = psycopg.Connection[Any]
 T = TypeVar("T")
 
-# The longest statement of all; who cannot wait that long says so when connecting.
+# Bound of the longest statement; callers that need a shorter one pass it when connecting.
 ANSWER_SECONDS = 600.0
 CALL_OFF_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
 
 
 class NoAnswer(psycopg.OperationalError):
-    """The server is there, or seems to be, and has not answered within the bound."""
+    """The server accepts data, or seems to, but has not answered within the bound."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"the server did not respond within {seconds:g} s")
 
 
 class AsyncLink(psycopg.AsyncConnection[Any]):
-    """A statement that is interrupted is called off at the server; a server that does not answer
-    that either loses the connection."""
+    """An async connection with bounded waits. An interrupted statement is cancelled on the server;
+    if the server does not answer the cancel request either, the connection is closed."""
 
     answer_seconds = ANSWER_SECONDS
-    # Whether what is left in the session, a prepared statement, is there for the next transaction.
+    # Whether the session (a prepared statement) outlives the transaction.
     keeps_session = True
 
     async def wait(
@@ -79,14 +78,14 @@ class AsyncLink(psycopg.AsyncConnection[Any]):
         except (TimeoutError, psycopg.Error, OSError):
             pass
         finally:
-            # Also when it is interrupted again: nothing may be under way on it.
+            # Also on a second interruption: the connection must have no statement under way.
             if not is_over:
                 gen.close()
                 self.pgconn.finish()
 
 
 class Link(psycopg.Connection[Any]):
-    """The same for threads."""
+    """The synchronous counterpart of `AsyncLink`."""
 
     answer_seconds = ANSWER_SECONDS
     keeps_session = True
@@ -115,7 +114,7 @@ class Link(psycopg.Connection[Any]):
 
 
 def _bounded(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any, T]:
-    """The driver's generator, which is told every so often that nothing has come."""
+    """Wrap the driver's generator; raise NoAnswer if no data arrives before the deadline."""
     deadline = time.monotonic() + seconds
     try:
         state = next(gen)
@@ -130,8 +129,8 @@ def _bounded(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any,
 
 
 def is_alive(conn: AsyncConn | Conn) -> bool:
-    """Whether a connection that rests can be used, as far as can be seen without asking the server:
-    one that has ended has said so, and nobody has read it."""
+    """Return whether an idle connection is usable, without a round trip: reading its socket reveals
+    that the server has closed it."""
     return is_handle_alive(conn.pgconn)
 
 
@@ -149,8 +148,9 @@ def is_handle_alive(pgconn: PGconn) -> bool:
 
 
 def break_off(conn: AsyncConn | Conn) -> None:
-    """Whoever waits on it is told at once that it is gone. Closing it under them would take the
-    socket, and the driver's memory, from under their feet; where nobody does, it is closed."""
+    """Make pending waits on the connection fail at once. A connection with an active statement is
+    only shut down, because closing it would free the socket and the driver's memory while another
+    caller uses them; an inactive one is closed."""
     if conn.closed:
         return
     if conn.pgconn.transaction_status != TransactionStatus.ACTIVE:
@@ -160,7 +160,7 @@ def break_off(conn: AsyncConn | Conn) -> None:
 
 
 def shut(conn: AsyncConn | Conn) -> None:
-    """Whoever uses it, now or later, is told that it is gone; who has it closes it."""
+    """Make all present and future uses of the connection fail; its owner closes it."""
     if not conn.closed:
         with socket.socket(fileno=os.dup(conn.fileno())) as own, suppress(OSError):
             own.shutdown(socket.SHUT_RDWR)

@@ -1,6 +1,6 @@
-"""How each family of connections is spoken to, when they are users' own.
+"""Executes statements on users' connections, for each supported driver and ORM.
 
-Nothing here imports a driver or an ORM: whoever passes a connection has imported it.
+Nothing here imports a driver or an ORM: the caller that passes a connection has imported it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Rows = list[Any]
 
 
 def family(source: Any) -> list[tuple[str, str]]:
-    """The top-level module and the name of its class and of all bases."""
+    """Return the top-level module and the name of the object's class and of all its bases."""
     return [(kind.__module__.partition(".")[0], kind.__name__) for kind in type(source).__mro__]
 
 
 async def fetch_psycopg(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
-    # A cursor of our own: the caller's may hold rows that are still to be read.
+    # Use a new cursor: the caller's may hold unread rows.
     owner = getattr(connection, "connection", connection)
     async with owner.cursor(row_factory=tuple_row) as cursor:
         try:
@@ -49,8 +49,9 @@ def fetch_psycopg_sync(connection: Any, sql: str, parameters: Mapping[str, Any])
 
 
 def _can_repeat(connection: Any) -> bool:
-    """What the driver had prepared is gone (DISCARD ALL, a pooler). In a transaction, which has
-    failed by that, only the caller can begin again."""
+    """Return whether a statement can be repeated after the driver's prepared statements were lost
+    (DISCARD ALL, a pooler). Inside a transaction, which the error has aborted, only the caller can
+    begin again."""
     return bool(connection.info.transaction_status == TransactionStatus.IDLE)
 
 

@@ -1,4 +1,4 @@
-"""Sending plans and queries over a connection, and reading what comes back."""
+"""Sends plans and queries over a connection and reads the rows."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def _rows_sync(cursor: psycopg.Cursor[Row]) -> list[Row]:
 
 
 async def _beside(executing: Coroutine[Any, Any, object], work: Callable[[], object]) -> None:
-    """Work on something while the server works on a statement."""
+    """Call `work` while the server executes a statement."""
     task = asyncio.ensure_future(executing)
-    await asyncio.sleep(0)  # it is sent now
+    await asyncio.sleep(0)  # send the statement now
     try:
         work()
     finally:

@@ -8,8 +8,8 @@ from rota.store.statements import Statement, Statements
 def lend(
     statements: Statements, *, name: str, idle: str, level: str | None, is_local: bool, opens: bool
 ) -> Statement:
-    """Before the code, on a session of ours; `opens` begins a transaction. The last column says
-    which transaction this is."""
+    """Lend one of Rota's sessions to users' code; `opens` begins a transaction. The last column
+    identifies the transaction."""
     params = {
         "name": name,
         "idle": idle,
@@ -21,17 +21,18 @@ def lend(
 
 
 def limit(statements: Statements, *, timeout: str, is_local: bool) -> Statement:
-    """How long one statement may take from now on."""
+    """Set the statement timeout from now on."""
     return statements.get("session/limit_call"), {"timeout": timeout, "is_local": is_local}
 
 
 def take_back(statements: Statements, *, idle: str) -> Statement:
-    """After it: nothing that it set reaches the statements that end the run."""
+    """Reset the session after users' code, so that its settings do not affect the statements that
+    end the run."""
     return statements.get("session/take_back"), {"idle": idle}
 
 
 def mark(statements: Statements) -> Statement:
-    """The place to go back to, should the end of the run have to be written again."""
+    """Set a savepoint, for the case that the end of the run has to be written again."""
     return statements.get("session/mark"), {}
 
 
@@ -40,7 +41,7 @@ def back_to_mark(statements: Statements) -> Statement:
 
 
 def commit(statements: Statements) -> Statement:
-    """And leave the session as a new one is."""
+    """Commit, and reset the session to its initial state."""
     return statements.get("session/commit"), {}
 
 
@@ -48,25 +49,25 @@ def rollback(statements: Statements) -> Statement:
     return statements.get("session/rollback"), {}
 
 
-# On a connection of the user's own.
+# Statements for users' own connections.
 
 
 def join(statements: Statements, *, name: str, idle: str) -> Statement:
-    """At the beginning of a transaction. The last column says which one it is."""
+    """Prepare the beginning of a transaction. The last column identifies the transaction."""
     return statements.get("session/join"), {"name": name, "idle": idle}
 
 
 def whose(statements: Statements) -> Statement:
-    """The transaction, the database, whether the role may end runs there, the role, and whether
-    what others commit meanwhile conflicts."""
+    """Return the transaction, the database, whether the role may end runs there, the role, and
+    whether concurrent commits cause conflicts (isolation level)."""
     return statements.get("session/whose"), {"schema": statements.schema}
 
 
 def settle(statements: Statements) -> Statement:
-    """What is deferred runs now."""
+    """Execute deferred constraints now."""
     return statements.get("session/settle"), {}
 
 
 def leave(statements: Statements, *, idle: str) -> Statement:
-    """As `take_back`. The last column says which transaction this is."""
+    """Like `take_back`, on a user's connection. The last column identifies the transaction."""
     return statements.get("session/leave"), {"idle": idle}

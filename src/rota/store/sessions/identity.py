@@ -1,4 +1,4 @@
-"""Which database Rota's own is: to be compared with that of a user's connection."""
+"""Identifies Rota's database, for comparison with the database of a user's connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 10.0
 
 
 class SessionIdentity:
-    """Asked over a session that is kept, and remembered with them."""
+    """The identity of the database, read over a kept session and cached with these sessions."""
 
     def __init__(self, sessions: KeptSessions, statements: Statements) -> None:
         self.schema = statements.schema
@@ -26,7 +26,7 @@ class SessionIdentity:
             try:
                 self._sessions.identity = await self._ask(await self._sessions.get())
             except psycopg.OperationalError:
-                # One that rested may have ended without a word.
+                # An idle session may have ended without notice.
                 self._sessions.identity = await self._ask(await self._sessions.get(is_new=True))
         return self._sessions.identity
 

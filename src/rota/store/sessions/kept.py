@@ -1,7 +1,8 @@
-"""Sessions in which users' code runs, kept from one attempt to the next.
+"""Sessions for users' code, kept from one attempt to the next.
 
-Never lent to two, never more than there are slots, and given back to the server after a minute of
-rest. To open one costs the server ten times what an attempt in it does.
+A session is never lent to two attempts, there are never more sessions than slots, and a session
+that was idle for a minute is closed. Opening a session costs the server ten times as much as an
+attempt in it.
 """
 
 from __future__ import annotations
@@ -24,41 +25,42 @@ from rota.store.sessions.outage import is_shortage
 
 IDLE_SECONDS = 60.0
 _LIFE_SECONDS = 3600.0
-# Where the server has no connection left, somebody may give one back.
+# How long to wait if the server has no connection left; one may become free.
 WAIT_SECONDS = 30.0
 _LONGEST_PAUSE = 1.0
 
 
 class KeptSessions:
-    """For async and sync attempts alike: what rests is the bare handle."""
+    """Serves async and sync attempts, because it keeps only the libpq handles."""
 
     def __init__(self, url: Callable[[], str], *, worker: int, size: int) -> None:
         self._url = url
-        # Rescue ends the backends of a lost worker by such names; see executors/lending.py.
+        # Rescue terminates the backends of a lost worker by this name; see executors/lending.py.
         self._name = f"rota run - worker {worker}"
         self._size = size
         self._changing = threading.Lock()
         self._resting: deque[tuple[float, PGconn]] = deque()
         self._born: dict[PGconn, float] = {}
         self._is_closed = False
-        # Which database they are in, once somebody has asked.
+        # The database of these sessions, once it has been read.
         self.identity: str | None = None
 
     @property
     def open(self) -> int:
-        """How many there are, at work or at rest."""
+        """The number of sessions, lent or idle."""
         return len(self._born)
 
     @property
     def rest_seconds(self) -> float | None:
-        """How long until one has rested long enough; None: none rests."""
+        """Seconds until the next idle session is due to be closed; None if none is idle."""
         with self._changing:
             if not self._resting:
                 return None
             return max(0.0, self._resting[0][0] + IDLE_SECONDS - time.monotonic())
 
     async def get(self, *, is_new: bool = False) -> PGconn:
-        """One in no transaction, as it is after its start; `is_new`: none that has rested."""
+        """Return a session outside a transaction, in its initial state; `is_new` opens a new one
+        instead of using an idle one."""
         patience = _Patience()
         while (handle := None if is_new else self._take()) is None:
             try:
@@ -79,7 +81,7 @@ class KeptSessions:
         return handle
 
     def put(self, handle: PGconn) -> None:
-        """It has been reset. One that is broken, old, or one too many is ended."""
+        """Keep a session that has been reset. Close it if it is broken, too old or surplus."""
         now = time.monotonic()
         with self._changing:
             born = self._born.get(handle, 0.0)
@@ -95,13 +97,13 @@ class KeptSessions:
         self.drop(handle)
 
     def drop(self, handle: PGconn) -> None:
-        """End it: the server rolls back what is left."""
+        """Close a session; the server rolls back its transaction."""
         with self._changing:
             self._born.pop(handle, None)
         handle.finish()
 
     def trim(self) -> None:
-        """End what has rested long enough."""
+        """Close sessions that have been idle for too long."""
         if not self._resting:
             return
         oldest = time.monotonic() - IDLE_SECONDS
@@ -109,13 +111,13 @@ class KeptSessions:
             self.drop(handle)
 
     def close(self) -> None:
-        """End what rests; what is at work ends when it is given back."""
+        """Close idle sessions; lent ones are closed when they are returned."""
         self._is_closed = True
         while (handle := self._take_older(float("inf"))) is not None:
             self.drop(handle)
 
     def _take(self) -> PGconn | None:
-        """The one that worked last, so that the others get old."""
+        """Take the session that was used last, so that surplus ones reach the idle limit."""
         while True:
             with self._changing:
                 if not self._resting:
@@ -138,7 +140,7 @@ class KeptSessions:
 
 
 class _Patience:
-    """How long to wait for a server that has no connection left."""
+    """Backoff while the server has no connection left."""
 
     def __init__(self) -> None:
         self._deadline = time.monotonic() + WAIT_SECONDS

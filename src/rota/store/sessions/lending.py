@@ -1,7 +1,7 @@
-"""Connections that are lent: used by one caller at a time, and kept for the next.
+"""Pools of connections, each lent to one caller at a time.
 
-If none is free, the caller opens one itself, so that it gets the error of an outage at once. One
-that ended while it was idle is detected before it is lent.
+If none is free, the caller opens one itself, so that it gets the error of an outage at once. A
+connection that ended while it was idle is detected before it is lent.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from rota.store.sessions.connection import AsyncConn, Conn, is_alive
 
 SIZE = 10
 _WAIT_SECONDS = 30.0
-# Those that nobody needs any more are closed, all but one; none is kept for ever.
+# Idle connections are closed, except one; no connection is kept for ever.
 _IDLE_SECONDS = 60.0
 _LIFE_SECONDS = 3600.0
-# How long one that is sparing waits, where one, two, … are lent, before it opens another: on a
+# How long a sparing pool waits before it opens another connection, if one, two, … are lent: on a
 # server that is merely busy (fifty workers that start at once) more connections only add work.
 _PATIENCE = (0.02, 0.25, 1.0, 2.0)
 _UNHURRIED = 1.0
@@ -35,7 +35,7 @@ C = TypeVar("C", AsyncConn, Conn)
 
 
 class AllInUse(psycopg.OperationalError):
-    """Nobody gave a connection back in time."""
+    """No connection was returned in time."""
 
     sqlstate = "53300"
 
@@ -46,7 +46,8 @@ class AllInUse(psycopg.OperationalError):
 
 
 class _Resting(Generic[C]):
-    """The one that was used last is lent first, so that the others get old."""
+    """Idle connections. The one used last is lent first, so that surplus ones reach the idle
+    limit."""
 
     def __init__(self) -> None:
         self._conns: deque[tuple[float, C]] = deque()
@@ -62,7 +63,7 @@ class _Resting(Generic[C]):
         return None
 
     def is_good(self, conn: C) -> bool:
-        """Whether the next one can use it."""
+        """Return whether the connection can be lent again."""
         now = time.monotonic()
         is_old = now - self._born.setdefault(conn, now) > _LIFE_SECONDS
         is_idle = conn.pgconn.transaction_status == TransactionStatus.IDLE
@@ -82,7 +83,7 @@ class _Resting(Generic[C]):
         self.clear()
 
     def clear(self) -> None:
-        """Those that rest now; others may follow."""
+        """Close the connections that are idle now; others may be added later."""
         while self._conns:
             _end(self._conns.popleft()[1])
 
@@ -92,10 +93,10 @@ def _end(conn: AsyncConn | Conn) -> None:
 
 
 class AsyncPool:
-    """For one event loop.
+    """A pool for one event loop.
 
-    One that is sparing opens a further connection only after it has waited for one of those that
-    are lent: statements are short, so that a worker gets along with one or two.
+    A sparing pool opens a further connection only after waiting for one of the lent connections:
+    statements are short, so a worker needs only one or two.
     """
 
     def __init__(self, connect: Callable[[], Awaitable[AsyncConn]]) -> None:
@@ -108,7 +109,7 @@ class AsyncPool:
     async def get(self, *, is_hurried: bool = True) -> AsyncConn:
         began = time.monotonic()
         while (conn := self._resting.take()) is None:
-            # Those who wait at once do not all open one at once: then there are more.
+            # Re-check after each wait, so that simultaneous waiters do not all open a connection.
             seconds = began + self._seconds(is_hurried) - time.monotonic()
             if seconds > 0:
                 if (returned := await self._wait(seconds)) is not None:
@@ -132,11 +133,11 @@ class AsyncPool:
         self._resting.close()
 
     def clear(self) -> None:
-        """Keep none of those that rest."""
+        """Close the idle connections."""
         self._resting.clear()
 
     def _seconds(self, is_hurried: bool) -> float:
-        """How long to wait for one that comes back."""
+        """Return how long to wait for a connection to be returned."""
         if self._lent >= SIZE:
             return _WAIT_SECONDS
         if not self.is_sparing or not self._lent:
@@ -145,7 +146,8 @@ class AsyncPool:
         return seconds if is_hurried else max(seconds, _UNHURRIED)
 
     async def _wait(self, seconds: float) -> AsyncConn | None:
-        """One that comes back in time. None: none did, or there is room for another."""
+        """Return a connection that another caller returned in time. None: none was returned, or
+        there is room for another."""
         turn: asyncio.Future[AsyncConn | None] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
         try:
@@ -169,7 +171,7 @@ class AsyncPool:
                 self._call_next(None)
                 raise
             failure = error
-        # The server may have none left; those that we have come back: work with these.
+        # The server may have no connection left; wait for one of ours to be returned.
         returned = await self._wait(_WAIT_SECONDS)
         if returned is None:
             raise failure
@@ -187,14 +189,14 @@ class AsyncPool:
             self._call_next(None)
 
     def _pass_on(self, conn: AsyncConn | None) -> None:
-        """Whoever was called does not need it any more."""
+        """Pass a connection on, because its waiter was cancelled."""
         if conn is None:
             self._call_next(None)
         else:
             self._give_back(conn)
 
     def _call_next(self, conn: AsyncConn | None) -> bool:
-        """Whoever has waited longest gets it, or may open one in its place."""
+        """Give the connection to the caller that has waited longest, or let it open one."""
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():
@@ -204,7 +206,7 @@ class AsyncPool:
 
 
 class SyncPool:
-    """For threads."""
+    """A pool for threads."""
 
     def __init__(self, connect: Callable[[], Conn]) -> None:
         self._connect = connect

@@ -1,8 +1,9 @@
-"""Connections that handlers get, and what is below them.
+"""Connections for handlers, and the libpq handles below them.
 
-A connection of the driver is an object round a handle of libpq. Every handler gets an object of its
-own; the handle under it is kept for the next one. So nothing that a handler does to its object (row
-factories, adapters, callbacks) outlives it, and an object that somebody holds on to is closed.
+A connection of the driver is an object around a libpq handle. Every handler gets its own object;
+the handle is kept for the next handler. So changes to the object (row factories, adapters,
+callbacks) do not outlive the handler, and a reference that is kept afterwards is a closed
+connection.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from rota.errors import JobError
 
 __all__ = ["AsyncLentConnection", "LentConnection", "detach"]
 
-_ENDED = PGconn.connect_start(b"port=none")  # refused before any network: the handle of nothing
+# refused before any network access: a handle of no connection
+_ENDED = PGconn.connect_start(b"port=none")
 _ENDED.finish()
 
 
 def detach(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> pq.PGconn:
-    """Take the handle away: for whoever still has the object, it is closed."""
+    """Detach the handle; any remaining reference to the object is a closed connection."""
     handle, conn.pgconn = conn.pgconn, _ENDED
     return handle
 
 
 class AsyncLentConnection(psycopg.AsyncConnection[Any]):
-    """Inside a transaction that is not the handler's to end."""
+    """A connection in a transaction that the handler must not end."""
 
     async def commit(self) -> None:
         _refuse("commit")

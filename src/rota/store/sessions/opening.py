@@ -1,8 +1,8 @@
-"""How a session with the server is opened: the one place that knows its parameters.
+"""Opens sessions with the server; the only place that defines their parameters.
 
-Rota's own sessions carry the settings that its statements rely on, whatever the server, the
-database or the role says. Sessions that are lent to users' code do not: it finds the server as
-it is configured (docs/decisions/0017-sessions.md).
+Rota's own sessions have the settings that its statements rely on, whatever the settings of the
+server, the database or the role. Sessions that are lent to users' code keep the server's
+configuration (docs/decisions/0017-sessions.md).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from rota.store.sessions.connection import AsyncLink, Link
 
 _ADAPTERS = Adapters()
 
-# What Rota's statements rely on. Sent with the start of the session: a SET would cost a round
-# trip, and behind a pooler it would stay on a connection that others use next.
+# Settings that Rota's statements rely on. They are sent when the session starts: a SET would cost a
+# round trip, and behind a pooler it would remain on a connection that others use next.
 SETTINGS = {
-    "jit": "off",  # pinned plans look expensive, so each call would be compiled anew
-    "default_transaction_isolation": "read committed",  # above it, claims fail beside one another
+    "jit": "off",  # pinned plans look expensive, so each call would be compiled again
+    "default_transaction_isolation": "read committed",  # higher levels make concurrent claims fail
     "default_transaction_read_only": "off",
-    "idle_session_timeout": "0",  # leases and listeners are idle by their nature
+    "idle_session_timeout": "0",  # leases and listeners are usually idle
     "idle_in_transaction_session_timeout": "0",
-    # Every wait has a bound of its own, which knows what it waits for.
+    # Every wait has its own bound, which fits its purpose.
     "statement_timeout": "0",
     "lock_timeout": "0",
-    # How values look as text, and text as values: the driver and the schema's functions read them.
+    # Text formats of values, as the driver and the schema's functions read them.
     "DateStyle": "ISO, MDY",
     "IntervalStyle": "postgres",
     "bytea_output": "hex",
@@ -37,14 +37,14 @@ SETTINGS = {
     "TimeZone": "UTC",
     "extra_float_digits": "1",
     "array_nulls": "on",
-    # Names of ours are written with their schema; nobody else's shall come before the server's.
+    # Rota's names include their schema; no other schema may come before the server's.
     "search_path": "pg_catalog, pg_temp",
 }
-# The same, of releases that know it: an older server would refuse the session.
+# Settings of newer servers only: an older server would refuse the session.
 _SINCE_17 = {"transaction_timeout": "0"}
 
-# A server that vanished without a word is noticed within seconds, and not within the minutes, or
-# hours, that the kernel would wait. Who says otherwise in the URL knows better.
+# Detect a vanished server within seconds; the kernel would wait for minutes or hours. Parameters in
+# the URL take precedence.
 _NETWORK = {
     "connect_timeout": 10,
     "keepalives": 1,
@@ -54,19 +54,19 @@ _NETWORK = {
     "tcp_user_timeout": 10_000,
 }
 
-# What poolers say that take no settings at the start: PgBouncer, RDS Proxy.
+# Error texts of poolers that accept no settings at the start (PgBouncer, RDS Proxy).
 _NEWER: set[str] = set()
 _REFUSALS = ("startup parameter", "command-line options")
 
 
 def own(name: str) -> dict[str, Any]:
-    """Arguments of `Session.connect` and `AsyncSession.connect`, also for a pool of them."""
+    """Return the arguments of `Session.connect` and `AsyncSession.connect`, also for a pool."""
     return {
         "autocommit": True,
         "context": _ADAPTERS,
         "application_name": name,
-        # Once the driver has prepared something by itself, it deallocates all on a rollback: ours
-        # too, which it does not know of.
+        # Once the driver has prepared a statement itself, it deallocates all statements on a
+        # rollback, including Rota's, which it does not track.
         "prepare_threshold": None,
         "client_encoding": "utf8",
         **_NETWORK,
@@ -74,11 +74,11 @@ def own(name: str) -> dict[str, Any]:
 
 
 def lent(name: str) -> dict[str, Any]:
-    """Arguments of psycopg's `connect` for a session in which users' code runs."""
+    """Return the arguments of psycopg's `connect` for a session in which users' code runs."""
     return {
         "autocommit": True,
         "application_name": name,
-        # A pooler may lend the session on after the transaction.
+        # A pooler may give the session to another client after the transaction.
         "prepare_threshold": None,
         "client_encoding": "utf8",
         **_NETWORK,
@@ -86,8 +86,8 @@ def lent(name: str) -> dict[str, Any]:
 
 
 class Session(Link):
-    """A connection of Rota's own. Where a pooler refuses settings it does without: the functions
-    of the schema carry their own."""
+    """A connection with Rota's settings. If a pooler refuses them, connect without them: the
+    functions of the schema set their own."""
 
     @classmethod
     def connect(cls, conninfo: str = "", **arguments: Any) -> Self:
@@ -124,7 +124,7 @@ def _without_given(conninfo: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _options(conninfo: str) -> str:
-    """The user's own, then ours: the last one counts."""
+    """Return the user's options, then Rota's: the last one counts."""
     given = conninfo_to_dict(conninfo).get("options") or os.environ.get("PGOPTIONS", "")
     known = SETTINGS | (_SINCE_17 if conninfo in _NEWER else {})
     ours = ("-c " + f"{name}={value}".replace(" ", "\\ ") for name, value in known.items())
@@ -132,7 +132,8 @@ def _options(conninfo: str) -> str:
 
 
 def _learn(conninfo: str, version: int) -> list[bytes]:
-    """The first session with a server that knows more is told the rest, the others begin so."""
+    """Remember whether the server is newer. Return the statements that set the remaining settings
+    on the first session; later sessions start with them."""
     is_newer, was_newer = version >= 170000, conninfo in _NEWER
     (_NEWER.add if is_newer else _NEWER.discard)(conninfo)
     if not is_newer or was_newer:

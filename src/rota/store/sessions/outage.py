@@ -12,13 +12,13 @@ from rota.store.sessions.lending import AllInUse
 from rota.store.sessions.refusals import code_of
 from rota.telemetry.logger import get_logger
 
-# The server is going, gone or coming; without a code the connection itself broke.
+# The server is stopping, stopped or starting; without a code the connection itself broke.
 _AWAY = ("57P01", "57P02", "57P03", "57P05")
 _TOO_MANY = "53300"
 _SHORT_SECONDS = 30.0
-# It is there, and does not let us in: as far away as if it were not, but nothing mends itself.
+# The server refuses the login: equivalent to an outage, but it does not resolve by itself.
 _NOT_LET_IN = ("28", "3D")
-# The server is there, and nothing can be written.
+# The server is available but not writable.
 _UNWRITABLE = {
     "25006": "the database is read-only, as after a fail-over: waiting until it is writable",
     "53100": "the server's disk is full: waiting for free space",
@@ -27,13 +27,14 @@ _ANYBODY = ""
 
 
 def said_by_driver(error: BaseException) -> BaseException:
-    """What one of Rota's own errors was made of, where that was the driver's."""
+    """Return the driver's error that caused one of Rota's errors, otherwise the error itself."""
     cause = error.__cause__
     return cause if isinstance(error, RotaError) and isinstance(cause, psycopg.Error) else error
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether it says that the server was not reached, and not what it thinks of a statement."""
+    """Return whether the error means that the server was not reached, rather than that it rejected
+    a statement."""
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         code = error.sqlstate
         return code is None or code in _AWAY or code[:2] in ("08", *_NOT_LET_IN)
@@ -41,27 +42,27 @@ def is_away(error: BaseException) -> bool:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether it may be over soon, without anybody changing what this program was told: the server
-    is away, full or takes nothing."""
+    """Return whether the error may resolve without a change of configuration: the server is
+    unavailable, has no connections left or is not writable."""
     if isinstance(error, psycopg.OperationalError) and (code_of(error) or "")[:2] in _NOT_LET_IN:
         return False
     return is_away(error) or is_shortage(error) or is_unwritable(error)
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether the server has no connection left."""
+    """Return whether the error means that the server has no connection left."""
     if not isinstance(error, psycopg.OperationalError) or isinstance(error, AllInUse):
         return False
     return code_of(error) == _TOO_MANY
 
 
 def is_unwritable(error: BaseException | None) -> bool:
-    """Whether it says that the server takes nothing, whatever one writes."""
+    """Return whether the error means that the server accepts no writes at all."""
     return isinstance(error, psycopg.Error) and error.sqlstate in _UNWRITABLE
 
 
 class Outage:
-    """Of one database, as this process sees it."""
+    """The outages of one database, as this process sees them."""
 
     def __init__(self) -> None:
         self._log = get_logger("database")
@@ -71,18 +72,18 @@ class Outage:
         self._refused_at = 0.0
         self._unwritable: str | None = None
         self._unwritable_since = 0.0
-        self._held_up: set[str] = set()  # who cannot write
-        self.wanted = 0  # connections of this process, for whoever has to find room for them
+        self._held_up: set[str] = set()  # callers that cannot write
+        self.wanted = 0  # connections that this process needs, for the log
 
     @property
     def is_short(self) -> bool:
-        """The server is there, and had no connection left a moment ago."""
+        """Whether the server had no connection left a moment ago."""
         return (
             self._short_since is not None and time.monotonic() - self._refused_at < _SHORT_SECONDS
         )
 
     def note(self, error: BaseException, who: str = _ANYBODY) -> bool:
-        """Whether the error is part of an outage, so that nobody else has to speak of it."""
+        """Record an error. Return whether it is part of an outage, which is then already logged."""
         if is_shortage(error):
             self._note_shortage(error)
             return True
@@ -112,11 +113,12 @@ class Outage:
             self._unwritable_since = self._unwritable_since or time.monotonic()
             self._held_up.add(who)
         if is_new:
-            said = getattr(getattr(error, "diag", None), "message_primary", None)
-            self._log.warning(words, error=said or str(error))
+            message = getattr(getattr(error, "diag", None), "message_primary", None)
+            self._log.warning(words, error=message or str(error))
 
     def written(self, who: str = _ANYBODY) -> None:
-        """Somebody's work was done. It is over when all can work again who could not."""
+        """Record a successful write by `who`. The outage is over when every blocked caller can
+        write again."""
         if not self._held_up:
             return
         with self._changing:
@@ -128,7 +130,7 @@ class Outage:
         self._log.info("the database is writable again", seconds=seconds)
 
     def over(self) -> None:
-        """A connection was made."""
+        """Record that a connection was opened."""
         if self._since is None and self._short_since is None:
             return
         with self._changing:

@@ -1,4 +1,4 @@
-"""Which database a URL means, in words that hold no secret."""
+"""Names the database of a URL without secrets."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _SHOWN = ("user", "host", "port", "dbname")
 
 
 def place_of(url: str) -> str:
-    """`shop@db.example:5432/shop`; what the URL leaves to libpq is left out."""
+    """Return for example `shop@db.example:5432/shop`, without the parts that the URL omits."""
     try:
         parsed = pq.Conninfo.parse(url.encode())
     except Error:
         return "?"
-    known = {one.keyword.decode(): one.val.decode() for one in parsed if one.val is not None}
-    user, host, port, name = (known.get(one, "") for one in _SHOWN)
+    known = {part.keyword.decode(): part.val.decode() for part in parsed if part.val is not None}
+    user, host, port, name = (known.get(keyword, "") for keyword in _SHOWN)
     where = f"{host}:{port}" if host and port else host or "local"
     return f"{user}{'@' if user else ''}{where}/{name}"

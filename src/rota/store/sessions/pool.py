@@ -1,7 +1,7 @@
-"""The database as the rest of Rota sees it: one object, opened on first use.
+"""The database as the rest of Rota uses it: one object, opened on first use.
 
-Nothing here starts before somebody asks for a connection: importing an application, making an
-`App` and declaring jobs touch no server.
+Nothing connects before a connection is requested: importing an application, creating an `App` and
+declaring jobs do not access the server.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from rota.store.statements import Statements
 __all__ = ["AsyncConn", "Conn", "Database"]
 
 T = TypeVar("T")
-# Between two questions why a server that does not answer refuses connections.
+# Interval between two attempts to find out why an unavailable server refuses connections.
 _ASK_SECONDS = 30.0
 
 
 class Database:
-    """Pools for async and sync callers, and connections of one's own for the runtime.
+    """Pools for async and sync callers, and separate connections for the runtime.
 
     `prepare` returns the URL; it may start a server and migrate it. `on_open` gets a connection
-    once, before anybody else does. Both are called once in the life of this object. `revive` is
-    called when nobody answers: it may start the server again and answer its URL. `direct_url` is
-    the same database past a pooler, for what needs a session of its own. `given_url`: the URL that
-    `prepare` will use, where it is known before.
+    once, before any other use. Both are called once in the life of this object. `revive` is called
+    when the server does not answer: it may start the server again and return its URL. `direct_url`
+    is the same database without a pooler, for statements that need their own session. `given_url`
+    is the URL that `prepare` will use, if it is known before.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class Database:
         self._sync_pool: SyncPool | None = None
         self._is_sparing = False
         self._ask_again_at = 0.0
-        # Whether a test has said which database it is.
+        # Whether a test has chosen this database.
         self.is_for_tests = False
-        # Told whenever this process uses the database: somebody may sleep until then.
+        # Called on each use; wakes a sleeping worker.
         self.on_use: Callable[[], None] | None = None
 
     @property
@@ -82,18 +82,18 @@ class Database:
 
     @property
     def url(self) -> str:
-        """Where the database is; opens it where that has not happened yet."""
+        """The URL of the database; opens it on first use."""
         return self.open_sync()
 
     @property
     def session_url(self) -> str:
-        """The same for what leaves something in its session."""
+        """The URL for connections that keep state in their session."""
         return self._direct_url or self.url
 
     @property
     def has_sessions(self) -> bool:
-        """Whether a session of one's own can be had: to listen, to set something. Known once the
-        database is open; what needs one connects with `session=True`."""
+        """Whether dedicated sessions are available, for LISTEN and SET. Known once the database is
+        open; use `connect(session=True)` to get one."""
         return not self._is_pooled or self._direct_url is not None
 
     async def open(self) -> str:
@@ -124,13 +124,13 @@ class Database:
             return self._url
 
     def spare(self) -> None:
-        """From now on get along with as few connections as possible: a worker has many loops."""
+        """Use as few connections as possible from now on: a worker has many loops."""
         self._is_sparing = True
         if self._pool is not None:
             self._pool.is_sparing = True
 
     def rest(self) -> None:
-        """Keep no connection that nobody uses."""
+        """Close idle connections."""
         if self._pool is not None:
             self._pool.clear()
         with self._opening:
@@ -144,7 +144,8 @@ class Database:
             self.on_use()
 
     def connection(self, *, is_hurried: bool = True) -> _Lent:
-        """A pooled connection in autocommit mode; one for which nobody waits is not hurried."""
+        """Lend a pooled connection in autocommit mode; `is_hurried` is False if no caller waits for
+        the result."""
         return _Lent(self, is_hurried)
 
     def connection_sync(self) -> _LentSync:
@@ -161,7 +162,7 @@ class Database:
             return driving.drive_sync(conn, self.statements, plan)
 
     def run_on(self, conn: Conn, plan: Plan[T]) -> T:
-        """The same on a connection that the caller has, for use while the database is opened."""
+        """Carry out a plan on the caller's connection, for use while the database is opened."""
         with conn.transaction():
             return driving.drive_sync(conn, self.statements, plan)
 
@@ -170,12 +171,12 @@ class Database:
             return await driving.drive(conn, self.statements, plan)
 
     async def fetch(self, query: Query[T], *, is_hurried: bool = True) -> T:
-        """One statement over a pooled connection, committed by itself."""
+        """Execute one statement over a pooled connection, in its own transaction."""
         async with self.connection(is_hurried=is_hurried) as conn:
             return await driving.fetch(conn, self.statements, query)
 
     async def fetch_on(self, conn: AsyncConn, query: Query[T]) -> T:
-        """The same on a connection that the caller has."""
+        """Execute one statement on the caller's connection."""
         return await driving.fetch(conn, self.statements, query)
 
     def fetch_on_sync(self, conn: Conn, query: Query[T]) -> T:
@@ -184,8 +185,8 @@ class Database:
     async def connect(
         self, name: str, answer_seconds: float = ANSWER_SECONDS, *, session: bool = False
     ) -> AsyncLink:
-        """A connection of one's own, outside the pool, on which no answer takes longer. `session`:
-        past the pooler, if there is a way."""
+        """Open a connection outside the pool, on which every answer must arrive within
+        `answer_seconds`. `session` bypasses the pooler if `direct_url` is set."""
         url = await self.open()
         direct = self._direct_url if session else None
         try:
@@ -213,7 +214,7 @@ class Database:
         return conn
 
     def _find_cause(self, error: psycopg.OperationalError, url: str) -> None:
-        """A refused connection has no code: find it out, but not again and again."""
+        """Determine the SQLSTATE of a refused connection, at most once per `_ASK_SECONDS`."""
         if error.sqlstate is None:
             may_ask = time.monotonic() >= self._ask_again_at
             error.sqlstate = code_of(error, url if may_ask else None)
@@ -221,7 +222,7 @@ class Database:
                 self._ask_again_at = time.monotonic() + _ASK_SECONDS
 
     def _start_again(self, error: psycopg.OperationalError, url: str) -> str:
-        """The URL of a server that has been started again; the same error where there is none."""
+        """Start the server again and return its URL; raise the error if that is not possible."""
         self._find_cause(error, url)
         self.outage.note(error)
         with self._opening:
@@ -237,7 +238,7 @@ class Database:
             await self.open()
         if self._pool is None or self._pool_loop is not loop:
             if self._pool is not None:
-                # A pool belongs to its event loop; the one before has ended.
+                # A pool belongs to its event loop, and the previous loop has ended.
                 self._pool.close()
             self._pool = AsyncPool(lambda: self.connect("rota"))
             self._pool.is_sparing, self._pool_loop = self._is_sparing, loop
@@ -252,8 +253,8 @@ class Database:
         return self._sync_pool
 
     def point_at(self, url: str | None, direct_url: str | None = None) -> None:
-        """The next use opens this database, and prepares it anew. For tests, which give an
-        application a database of their own; nobody may be using the one before."""
+        """Make the next use open and prepare another database. Tests use this to give an
+        application their own database; the previous one must not be in use."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
@@ -276,8 +277,8 @@ class Database:
 
 
 class _Lent:
-    """A connection for the length of a block. It is in autocommit mode; the pool rolls back what
-    is left."""
+    """A connection for the duration of a block, in autocommit mode; the pool rolls back an open
+    transaction."""
 
     __slots__ = ("_conn", "_database", "_is_hurried", "_pool")
 
@@ -293,7 +294,7 @@ class _Lent:
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _at: object) -> None:
         if is_unwritable(error):
-            self._conn.pgconn.finish()  # another one may lead to the server that took over
+            self._conn.pgconn.finish()  # a new connection may reach the server that took over
         await self._pool.put(self._conn)
 
 

@@ -1,7 +1,7 @@
-"""Whether a pooler gives each of our transactions another session of the server.
+"""Detects a pooler that may give each transaction another session of the server.
 
-Then nothing may be left in a session: no prepared statement, no LISTEN, no SET. PgBouncer in
-transaction mode is one; in session mode it is not.
+Then no state may be left in a session: no prepared statement, no LISTEN, no SET. PgBouncer does
+this in transaction mode, but not in session mode.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from rota.telemetry.logger import get_logger
 
 _LOOKS = 10
 # These belong to the application, whose sessions have the same role; Rota's statements name schemas
-# and zones.
+# and time zones.
 _THEIRS = ("search_path", "TimeZone")
-# Without these what the server says cannot be read.
+# Without these settings the server's values cannot be read.
 _FORMS = ("DateStyle", "IntervalStyle", "bytea_output", "standard_conforming_strings")
 
 
 def shares_sessions(conn: Conn, connect: Callable[[], Conn]) -> bool:
-    """A pooler tells each of its clients a number of its own instead of the server process's. One
-    that lends a process for a transaction only lends the same one to two clients that take turns,
-    or now this and now that to one of them."""
+    """Return whether a pooler shares server processes between clients. A pooler reports its own
+    number instead of the server's process id. In transaction mode two clients that take turns get
+    the same process, or one client gets different processes."""
     first = _process(conn)
     if first == conn.info.backend_pid:
         return False
@@ -47,9 +47,9 @@ def _process(conn: Conn) -> int:
 
 
 def check_settings(conn: psycopg.Connection[Any]) -> None:
-    """Behind a pooler the server's own settings hold, as ours do not reach it: refuse what cannot
-    work, and say what works worse."""
-    wanted = {name.lower(): it for name, it in SETTINGS.items() if name not in _THEIRS}
+    """Check the server's settings, because a pooler does not pass Rota's on: refuse those that
+    cannot work, warn about those that make Rota slower."""
+    wanted = {name.lower(): text for name, text in SETTINGS.items() if name not in _THEIRS}
     names = [name for name in SETTINGS if name not in _THEIRS]
     found = conn.execute(read("session/settings").encode(), {"names": names}).fetchall()
     wrong = {name: wanted[name.lower()] for name, value in found if value != wanted[name.lower()]}

@@ -1,7 +1,7 @@
-"""Why the server refused a connection, by its code.
+"""Finds the SQLSTATE of a refused connection.
 
-The driver keeps only the words of a refused connection, which are in the server's language. Asked
-to be verbose, libpq puts the code before them: so the connection is tried once more, by hand.
+The driver keeps only the message, which is in the server's language. In verbose mode libpq puts the
+code before the message; so the connection is tried once more through libpq.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from psycopg.pq.abc import PGconn
 _VERBOSE = 2
 _SECONDS = 10.0
 _CODE = re.compile(r":\s+(?=[A-Z]*[0-9])([0-9A-Z]{5}): ")
-# The words of servers that speak English, where libpq cannot be asked.
+# English messages, for the case that libpq is not accessible.
 _WORDS = {
     "too many clients": "53300",
     "too many connections": "53300",
@@ -32,17 +32,17 @@ _WORDS = {
     "the database system is": "57P03",
 }
 
-# A database that takes no connections now is as one that cannot be connected to now.
+# A database that accepts no connections is treated like a server that is not ready.
 _SAME = {"55000": "57P03"}
 
 
 def code_of(error: psycopg.Error, conninfo: str | None = None) -> str | None:
-    """The SQLSTATE of a refused connection; None where nobody answered, or nobody can tell.
-    `conninfo` is tried once more if the words do not tell."""
+    """Return the SQLSTATE of a refused connection; None if there was no answer or the code is
+    unknown. `conninfo` is tried once more if the message is not known."""
     if error.sqlstate is not None:
         return error.sqlstate
-    said = str(error)
-    known = next((code for words, code in _WORDS.items() if words in said), None)
+    message = str(error)
+    known = next((code for words, code in _WORDS.items() if words in message), None)
     if known is None and conninfo is not None:
         return _ask(conninfo)
     return known
@@ -84,7 +84,7 @@ def _finish_connecting(pgconn: PGconn) -> None:
 
 @cache
 def _libpq() -> ctypes.CDLL | None:
-    """The one that the driver has loaded; None where it cannot be found."""
+    """Return the libpq that the driver has loaded; None if it cannot be found."""
     try:
         maps = Path("/proc/self/maps").read_text().splitlines()
         path = next(line.split(maxsplit=5)[5] for line in maps if "libpq" in line)

@@ -1,7 +1,7 @@
-"""Keeps an application whose Django is under test away from the database that it is configured for.
+"""Keeps applications under test by Django away from the database in their configuration.
 
-Django's test runners, pytest-django's too, give Django a database for tests, and know nothing of
-Rota's: an enqueue in a test would end in the real one.
+Django's test runners, including pytest-django's, give Django a test database but do not change
+Rota's: an enqueue in a test would reach the real database.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from psycopg.conninfo import conninfo_to_dict
 
 from rota.errors import ConfigError
 
-# Loaded where anything of Django may be under test.
+# Loaded wherever Django may be under test.
 TESTS = "django.test.utils"
 _modules = sys.modules
 
 
 def refuse_real_database(url: str | None) -> None:
-    """Raise ConfigError if Django is under test and this is not its database for tests. None: the
-    embedded server's."""
+    """Raise ConfigError if Django is under test and `url` is not its test database. None means the
+    embedded server."""
     if not hasattr(_modules[TESTS]._TestState, "saved_data"):
         return
     name = "" if url is None else str(conninfo_to_dict(url).get("dbname") or "")
-    if any(_is_test_database(name, one.settings_dict) for one in _connections()):
+    if any(_is_test_database(name, connection.settings_dict) for connection in _connections()):
         return
     shown = "the embedded database" if url is None else f'the database "{name}"'
     raise ConfigError(
@@ -41,7 +41,7 @@ def _connections() -> list[Any]:
 
 
 def _is_test_database(name: str, settings: dict[str, Any]) -> bool:
-    """Whether Django uses it, and it is named as Django names databases for tests. Those of
-    parallel tests have a number behind it."""
+    """Return whether Django uses this database and its name is that of a test database. Databases
+    of parallel tests have a number after the name."""
     given = (settings.get("TEST") or {}).get("NAME")
     return name == settings.get("NAME") and name.startswith(given or "test_")

@@ -1,4 +1,4 @@
-"""Deleting all data of a tenant, in steps that each commit by themselves."""
+"""Deletes all data of a tenant, in steps that each commit on their own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from rota.store.runs.runs import cancel_run
 from rota.store.steps import OnProgress, Pause, Steps
 from rota.store.tenants.tenants import find_tenant, pause_tenant
 
-# In this order: schedules before what they would make, and what belongs to them before their names.
+# In this order: schedules before the runs that they would create, and their records before their
+# names.
 PARTS = (
     "schedules", "open_runs", "ended_runs", "keys", "events", "event_keys", "limits",
     "limit_slots", "limit_releases", "hook_refusals", "ledger",
@@ -33,7 +34,7 @@ def read_amount(name: str) -> Plan[TenantAmount]:
 
 
 class Deletion:
-    """Of one tenant. It may stop when its time is up, and be begun again: what is gone is gone."""
+    """The deletion of one tenant. It may stop when its time is up, and be started again."""
 
     def __init__(
         self,
@@ -57,9 +58,9 @@ class Deletion:
         if not self._cancel_running and (yield from self._running()):
             yield from self._refuse()
         if not tenant.is_paused:
-            # Nothing more of it starts.
-            said = "its data is being deleted"
-            yield from pause_tenant(self._name, reason=said, until=None, actor=self._actor)
+            # Start no more of its runs.
+            why = "its data is being deleted"
+            yield from pause_tenant(self._name, reason=why, until=None, actor=self._actor)
         yield from self._stop_running()
         is_done = yield from self._remove()
         kept = {part: count for part, count in self._removed.items() if count}

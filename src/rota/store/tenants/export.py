@@ -1,4 +1,5 @@
-"""All data of a tenant as one archive: a file of JSON lines for each table, in a tar.gz."""
+"""Exports all data of a tenant as one archive: a tar.gz with a file of JSON lines for each
+table."""
 
 from __future__ import annotations
 
@@ -26,15 +27,15 @@ PARTS = (
 )  # fmt: skip
 OnOpen = Callable[[Connection[Any]], None]
 _PAGE = 1000
-# Reading all lines of a large table takes its time before the first of a tenant comes.
+# Reading a large table may take long before the first row of the tenant arrives.
 _ANSWER_SECONDS = 3600.0
 
 
 def export_tenant(
     database: Database, name: str, path: Path, on_progress: OnProgress | None = None
 ) -> TenantArchive:
-    """As of one moment, whatever happens meanwhile. Row by row: neither side holds more than a page
-    of them. A file that could not be finished is removed."""
+    """Export the data as of one moment, despite concurrent changes. Neither side holds more than a
+    page of rows. An incomplete file is removed."""
     unfinished = path.with_name(f".{path.name}.part")
     try:
         with open(unfinished, "wb", opener=_private) as file:
@@ -46,8 +47,8 @@ def export_tenant(
 
 
 def _private(path: str, flags: int) -> int:
-    """For its owner alone: all data of a tenant is in it. A file left behind may be open to
-    others, and is replaced."""
+    """Create the file for its owner only, because it contains all data of a tenant. A leftover file
+    may be readable by others, and is replaced."""
     with suppress(FileNotFoundError):
         os.unlink(path)
     return os.open(path, flags | os.O_EXCL, 0o600)
@@ -62,9 +63,10 @@ def write_archive(
     on_progress: OnProgress | None = None,
     on_open: OnOpen | None = None,
 ) -> dict[str, int]:
-    """Into anything that takes bytes one after the other; returns the rows of each table. Lines
-    wait in files at `place` meanwhile. Whoever may break it off gets the connection: `on_open`."""
-    told = on_progress or (lambda count: None)
+    """Write the archive to any binary stream; return the number of rows of each table. Lines are
+    buffered in files at `place`. `on_open` gets the connection, to be able to interrupt the
+    export."""
+    report = on_progress or (lambda count: None)
     rows: dict[str, int] = {}
     with (
         translate(),
@@ -73,7 +75,7 @@ def write_archive(
         closing(_parts(database, name, on_open)) as parts,
     ):
         for part, lines in parts:
-            rows[part] = _add(archive, part, lines, place, told)
+            rows[part] = _add(archive, part, lines, place, report)
         _add_manifest(archive, name, rows)
     return rows
 
@@ -102,14 +104,14 @@ def _cursor(conn: Connection[Any]) -> Iterator[ServerCursor[Any]]:
         try:
             cursor.close()
         except Error:
-            cursor.close()  # the connection knows now that it is broken, and asks nobody
+            cursor.close()  # the connection is marked as broken now, so this sends nothing
             raise
 
 
 def _add(
     archive: tarfile.TarFile, part: str, lines: Iterator[str], place: Path | None, told: OnProgress
 ) -> int:
-    """A member says its size before its content: the lines wait in a file meanwhile."""
+    """Add a member. Its size comes before its content, so the lines are buffered in a file."""
     count = 0
     with TemporaryFile(dir=place) as waiting:
         for count, line in enumerate(lines, 1):
@@ -129,6 +131,6 @@ def _store(archive: tarfile.TarFile, name: str, content: IO[bytes], size: int) -
 
 
 def _add_manifest(archive: tarfile.TarFile, name: str, rows: dict[str, int]) -> None:
-    told: dict[str, Any] = {"tenant": name, "rows": rows, "format": 1}
-    text = json.dumps(told, ensure_ascii=False, indent=2).encode()
+    manifest: dict[str, Any] = {"tenant": name, "rows": rows, "format": 1}
+    text = json.dumps(manifest, ensure_ascii=False, indent=2).encode()
     _store(archive, "manifest.json", io.BytesIO(text), len(text))

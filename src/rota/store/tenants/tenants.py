@@ -1,4 +1,4 @@
-"""Reading tenants, and writing what differs from the defaults."""
+"""Reads tenants, and writes settings that differ from the defaults."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def find_tenant(name: str) -> Plan[TenantInfo]:
     found = yield from read_all("tenants/list", _params(name=name), TenantInfo)
     if found:
         return found[0]
-    near = get_close_matches(name, [one.name for one in (yield from list_tenants())], 1)
+    near = get_close_matches(name, [tenant.name for tenant in (yield from list_tenants())], 1)
     hint = f"did you mean {near[0]}?" if near else None
     raise TenantNotFound(
         f'there is no tenant "{name}": no run, schedule or setting names it', hint=hint
@@ -69,7 +69,8 @@ def set_tenant(
 def pause_tenant(
     name: str, *, reason: str | None, until: datetime | None, actor: str | None
 ) -> Plan[int | None]:
-    """How many runs were held at once; workers hold the others. None if it was so already."""
+    """Pause a tenant. Return the number of runs held at once (workers hold the others); None if
+    nothing changed."""
     params = {"name": name, "reason": reason, "until": until, "actor": actor}
     (row,) = yield Ask("tenants/pause", params)
     held: int | None = row["held"]
@@ -77,7 +78,7 @@ def pause_tenant(
 
 
 def resume_tenant(name: str, *, reason: str | None, actor: str | None) -> Plan[int | None]:
-    """How many runs were freed at once. None if it was not paused."""
+    """Resume a tenant. Return the number of runs released at once; None if it was not paused."""
     (row,) = yield Ask("tenants/resume", {"name": name, "reason": reason, "actor": actor})
     freed: int | None = row["freed"]
     return freed
@@ -95,12 +96,12 @@ def read_stats(name: str) -> Plan[TenantStats]:
 
 
 class Tended(NamedTuple):
-    """How many runs were moved, and when to look again; None where nothing asks for it."""
+    """The number of moved runs, and when to check again; None if that is not needed."""
 
     moved: int
     next_seconds: float | None
 
 
 def tend(limit: int) -> Query[Tended]:
-    """Hold what paused tenants may not start, and count what quotas and caps ask for."""
+    """Hold the runs of paused tenants, and count for quotas and caps."""
     return Query("tenants/tend", {"limit": limit}, only(Tended._make))

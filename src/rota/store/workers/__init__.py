@@ -1,1 +1,1 @@
-"""Workers: read and told what to do, and what they say about themselves."""
+"""Workers: reading them, orders of operators, and their own registration and state."""

@@ -1,4 +1,4 @@
-"""Which workers want to be called when something is enqueued, and passing calls on."""
+"""Calls: which workers expect them, and passing them on."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from rota.store.statements import Statements
 
 
 def answer_calls(worker: int, *, waiting: bool, polling: bool, channel: str) -> Query[None]:
-    """Whether it wants to be called, on this channel, or looks by itself."""
+    """Store whether a worker expects calls, on this channel, or polls."""
     params = {"worker": worker, "waiting": waiting, "polling": polling, "channel": channel}
     return Query("workers/answer_calls", params, nothing)
 
 
 def next_xid() -> Query[int]:
-    """Every transaction that could not see what was just committed has an id below this."""
+    """Return a transaction id above that of every transaction that could not see the last
+    commit."""
     return Query("workers/next_xid", {}, number)
 
 
 def oldest_xid() -> Query[int]:
-    """The oldest transaction that is still under way."""
+    """Return the id of the oldest open transaction."""
     return Query("workers/oldest_xid", {}, number)
 
 
 def late_enqueues(xid: int) -> Query[bool]:
-    """Whether a transaction below this id has changed runs and is still open."""
+    """Return whether an open transaction below this id has changed runs."""
     return Query("workers/late_enqueues", {"xid": xid % 2**32}, has_any)
 
 
 def common_channel() -> Query[str]:
-    """Where all workers are called. Only those who may read the settings know it."""
+    """Return the common channel of all workers. Only roles that may read the settings can read
+    it."""
     return Query("workers/channel", {}, only(lambda row: str(row[0])))
 
 
@@ -41,15 +43,18 @@ def listen(statements: Statements, channel: str) -> Composed:
 
 
 def probe(channel: str, payload: str) -> Query[None]:
-    """A call to oneself."""
+    """Send a call to this worker's own channel."""
     return Query("session/probe", {"channel": channel, "payload": payload}, nothing)
 
 
 def pass_on(worker: int, queues: Sequence[str]) -> Query[None]:
-    """It has more than it can do: others are called, and this one no more for now."""
+    """Call other workers, because this one has more runs than slots, and stop calling it for
+    now."""
     return Query("workers/pass_on", {"worker": worker, "queues": list(queues)}, nothing)
 
 
 def pass_over(worker: int, queues: Sequence[str]) -> Query[None]:
-    """Whoever was called for these queues did not come."""
+    """Stop calling the waiting workers that would have been called before this one and did not
+    claim what it has found. A worker that receives this message waits again when it is idle; a
+    stopped one stays excluded."""
     return Query("workers/pass_over", {"worker": worker, "queues": list(queues)}, nothing)

@@ -1,4 +1,4 @@
-"""Leases: renewed, held up by somebody's transaction, and lost."""
+"""Leases: renewing them, detecting transactions that block them, and declaring workers lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rota.store.queries import Query, each, first, has_any, nothing
 
 
 class Holder(NamedTuple):
-    """Who holds a row in a transaction that is not over."""
+    """A session that locks a row in an open transaction."""
 
     pid: int
     since: datetime
@@ -33,8 +33,8 @@ def beat(
     memory_bytes: int | None,
     cpu_seconds: float | None,
 ) -> Query[bool]:
-    """Renews the lease; returns whether there was one to renew. For its row, if somebody holds it,
-    it waits no longer than `wait_ms`."""
+    """Renew the lease; return whether there was one to renew. If the row is locked, wait no longer
+    than `wait_ms`."""
     params = {
         "worker": worker,
         "wait": wait_ms,
@@ -50,20 +50,20 @@ def beat(
 
 
 def holder(worker: int) -> Query[Holder | None]:
-    """Who holds the worker's row. A lock on the whole table has no holder of the row."""
+    """Return the session that locks the worker's row. A lock on the whole table is not found."""
     return Query("workers/holder", {"worker": worker}, first(Holder._make))
 
 
 def mark_lost() -> Query[list[LostWorker]]:
-    """Declare everybody lost whose lease has run out."""
+    """Declare workers lost whose lease has expired."""
     return Query("workers/mark_lost", {}, each(LostWorker._make))
 
 
 def declare_lost(worker: int) -> Query[bool]:
-    """This one, whose process has ended; returns whether it was live until now."""
+    """Declare a worker lost whose process has ended; return whether it was live until now."""
     return Query("workers/declare_lost", {"worker": worker}, has_any)
 
 
 def end_backends(worker: int) -> Query[None]:
-    """End the open transactions of its attempts, which would block those that follow."""
+    """Terminate the open transactions of its attempts, which would block later ones."""
     return Query("workers/end_backends", {"worker": worker}, nothing)

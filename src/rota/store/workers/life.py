@@ -1,4 +1,4 @@
-"""What a worker says about itself, from its registration to its end."""
+"""The statements about a worker's own life, from its registration to its end."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def register_worker(
     lease_seconds: float,
     intakes: Sequence[int] = (),
 ) -> Query[int]:
-    """A new row of rota.workers; returns its number. `intakes` say, job by job, which payloads its
-    code takes."""
+    """Add a row of rota.workers; return its id. `intakes` identify, job by job, the payloads that
+    its code accepts."""
     params = {
         "name": name,
         "host": host,
@@ -37,18 +37,19 @@ def register_worker(
 
 
 def say_polling(worker: int) -> Query[None]:
-    """It cannot listen, and looks for work by itself."""
+    """Record that the worker cannot listen, and polls."""
     return Query("workers/say_polling", {"worker": worker}, nothing)
 
 
 def start_worker(declared: Mapping[str, Any], *, is_new: bool) -> Query[None]:
-    """Whose code it runs: `declared` is what `definitions.declare` takes."""
+    """Record the application and build of a worker; `declared` is the argument of
+    `definitions.declare`."""
     params = {name: declared[name] for name in ("worker", "application", "build", "release")}
     return Query("workers/start", params | {"is_new": is_new}, nothing)
 
 
 def set_jobs(worker: int, jobs: Sequence[str], intakes: Sequence[int]) -> Query[None]:
-    """What it can run now."""
+    """Store the jobs that the worker can run now."""
     params = {"worker": worker, "jobs": list(jobs), "intakes": list(intakes)}
     return Query("workers/set_jobs", params, nothing)
 
@@ -58,19 +59,19 @@ def set_state(worker: int, state: Literal["stopping", "gone"]) -> Query[None]:
 
 
 def quiet_seconds(worker: int, *, most: float, ticking: bool) -> Query[float]:
-    """For how long nothing will come that the database knows of."""
+    """Return for how many seconds no work is expected, as far as the database can tell."""
     params = {"worker": worker, "most": most, "ticking": ticking}
     return Query("workers/quiet_seconds", params, _seconds)
 
 
 def fall_asleep(worker: int, *, most: float, ticking: bool) -> Query[float]:
-    """Be gone until something is due; returns in how many seconds that is."""
+    """Mark the worker as gone until work is due; return the seconds until then."""
     params = {"worker": worker, "most": most, "ticking": ticking}
     return Query("workers/fall_asleep", params, _seconds)
 
 
 def wake_up(worker: int) -> Query[None]:
-    """Nobody sleeps under this number any more."""
+    """Record that no worker sleeps under this id any more."""
     return Query("workers/wake_up", {"worker": worker}, nothing)
 
 

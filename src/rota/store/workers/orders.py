@@ -1,4 +1,4 @@
-"""What an operator has told a worker, as that worker reads it."""
+"""Orders of operators to a worker, as the worker reads them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def read_order(worker: int) -> Query[Order]:
 
 
 def keep_draining(worker: int, former: int) -> Query[None]:
-    """What it was told under its former number holds for this one, too."""
+    """Apply the drain order of the former id of a worker to its new one."""
     return Query("workers/keep_draining", {"worker": worker, "former": former}, nothing)
 
 
 def saw_drain(worker: int) -> Query[None]:
-    """It has obeyed."""
+    """Record that the worker has started to drain."""
     return Query("workers/saw_drain", {"worker": worker}, nothing)

@@ -1,4 +1,4 @@
-"""Reading workers and telling them to drain."""
+"""Reads workers, and drains and resumes them."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def list_running(worker_id: int, limit: int) -> Plan[list[RunningRun]]:
 def drain_worker(
     worker_id: int, *, stop: bool, at_once: bool = False, reason: str | None, actor: str | None
 ) -> Plan[bool]:
-    """It claims and ticks no more, finishes what it runs, and then waits or stops. False if it was
-    told so already."""
+    """Drain a worker: it stops claiming and ticking, finishes its attempts, and then waits or
+    stops. Return False if it was already draining."""
     params = {
         "worker": worker_id, "stop": stop, "at_once": at_once, "reason": reason, "actor": actor,
     }  # fmt: skip
@@ -64,7 +64,7 @@ def drain_worker(
 
 
 def resume_worker(worker_id: int, *, reason: str | None, actor: str | None) -> Plan[bool]:
-    """False if it was not draining."""
+    """Resume a worker; return False if it was not draining."""
     params = {"worker": worker_id, "reason": reason, "actor": actor}
     (row,) = yield Ask("workers/resume", params)
     return bool(row["is_changed"])
