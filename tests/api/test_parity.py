@@ -160,7 +160,8 @@ WORDS = {
     "--dry-run": {"dry_run", "plan_retention", "plan_cleanup"},
     "--older-than": {"older_than_seconds"}, "--recipe": {"use_cleanup_recipe"},
     "--reset": {"reset", "remove_tenant"},
-    "--period": {"period_seconds"}, "--no-paused": {"paused"}, "--job": {"job", "jobs"}, "--key": {"key", "value"},
+    "--period": {"period_seconds"}, "--no-paused": {"paused"}, "--job": {"job", "jobs"},
+    "--key": {"key", "value"},
 }  # fmt: skip
 # Of one command alone.
 LOCAL = {
