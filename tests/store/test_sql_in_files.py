@@ -22,6 +22,7 @@ _STATEMENT = re.compile(
 ALLOWED = {
     "admin/reports/checks/": "the commands that `rota doctor` advises",
     "benchmark/run.py": "drops the temporary schema of a benchmark",
+    "store/statements.py": "the call of a SQL function by its name",
     "embedded/server.py": "creates role and database of an embedded server",
     "testing/databases.py": "creates and drops databases of tests",
 }
