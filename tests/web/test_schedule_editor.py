@@ -120,7 +120,7 @@ async def test_once_is_by_the_clocks_of_its_zone(web: Browser, shop: rota.App) -
         ("name", "", "The name must have 1 to 200 characters."),
         ("job", "", "Select the job that it runs."),
         ("job", "nope", "nope"),
-        ("jitter", "soon", "write 90s"),
+        ("jitter", "soon", "90s"),
         ("priority", "11", "from 0 to 9"),
         ("max_attempts", "many", "whole number"),
         ("payload", "[1]", "This must be an object"),
