@@ -44,7 +44,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One endpoint. `errors` are the statuses that it may answer with instead."""
+    """One endpoint. `errors` are the error statuses that it may answer with."""
 
     anchor: str
     method: str
@@ -61,7 +61,7 @@ class Endpoint:
     sample: str | None
 
     def curl(self, base: str) -> str:
-        """A line to copy. The token stays in the environment."""
+        """Return a command line to copy. The token stays in the environment."""
         words = ["curl", "-N"] if self.is_stream else ["curl"]
         if self.method != "GET":
             words += ["-X", self.method]
@@ -74,7 +74,7 @@ class Endpoint:
 
     @property
     def sample_path(self) -> str:
-        """With something in the place of each name."""
+        """The path with a sample value for each parameter."""
         return self.sample or self.path
 
 
@@ -147,7 +147,7 @@ def _operation(
 
 
 def _content(holder: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of a body, of whatever type it is."""
+    """Return the schema of a body, whatever its media type."""
     for kind in holder.get("content", {}).values():
         schema: Mapping[str, Any] = kind.get("schema", {})
         return schema
@@ -217,7 +217,7 @@ def _joined(kinds: list[list[Part]]) -> list[Part]:
 
 
 def _bounds(schema: Mapping[str, Any]) -> str:
-    """Of the value itself, or of the one kind that is not null."""
+    """Return the bounds of the value itself, or of its alternative that is not null."""
     kinds = [schema, *schema.get("anyOf", [])]
     low = next((one["minimum"] for one in kinds if "minimum" in one), None)
     high = next((one["maximum"] for one in kinds if "maximum" in one), None)
@@ -237,7 +237,7 @@ def _whole(number: float) -> str:
 
 
 def _example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str | None:
-    """What one may send, from the schema that the body names."""
+    """Return an example body, from the schema that the body names."""
     for part in _kind(schema) if schema else []:
         if part.is_schema:
             examples = schemas.get(part.text, {}).get("examples")
@@ -259,5 +259,5 @@ def _pretty(value: Any) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    """For a shell, whatever is in it."""
+    """Quote any text for a shell."""
     return "'" + text.replace("'", "'\\''") + "'"

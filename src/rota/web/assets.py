@@ -28,7 +28,7 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """All of them, by the names that templates use."""
+    """Return all files, by the names that templates use."""
     static = files("rota.web").joinpath("static")
     vendored = (one for one in static.joinpath("vendor").iterdir() if one.is_dir())
     names = chain.from_iterable(place.iterdir() for place in (static, *vendored))
@@ -47,8 +47,8 @@ def _read(file: Traversable) -> Asset:
 
 
 def path_of(name: str) -> str:
-    """Below the dashboard's root. A changed file has another address, so that no reader keeps the
-    old one."""
+    """Return the path below the dashboard's root. A changed file has another address, so that no
+    browser uses an old copy."""
     return f"/static/{assets()[name].version}/{name}"
 
 
@@ -57,7 +57,7 @@ async def serve(request: Request) -> Response:
     if asset is None:
         return Response("there is no such file\n", 404, media_type="text/plain")
     headers = {"Vary": "Accept-Encoding"}
-    # An address of another release: answered, but not for ever.
+    # An address of another release: answer it, but without caching it for ever.
     is_current = request.path_params["version"] == asset.version
     headers["Cache-Control"] = _FOREVER if is_current else "no-cache"
     if "gzip" in request.headers.get("accept-encoding", ""):

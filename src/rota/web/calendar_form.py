@@ -18,7 +18,7 @@ _DATED = re.compile(r"(\d{4}-\S+)\s+(?:-|–|to)\s+(\d{4}-\S+)")
 
 @dataclass(frozen=True, slots=True)
 class CalendarDraft:
-    """`holidays` and `windows` have one a line."""
+    """`holidays` and `windows` have one entry per line."""
 
     description: str = ""
     timezone: str = "UTC"
@@ -38,7 +38,8 @@ def read_calendar(form: Form) -> CalendarDraft:
 
 
 def definition_of(draft: CalendarDraft) -> dict[str, Any]:
-    """TimingError names the line that cannot be read; what the words mean, the calendar checks."""
+    """Raise TimingError with the line that cannot be read. The calendar itself checks the
+    values."""
     return {
         "timezone": draft.timezone,
         "holidays": [one for one in re.split(r"[\s,]+", draft.holidays) if one],
@@ -66,7 +67,7 @@ def _padded(clock: str) -> str:
 
 
 def draft_of(description: str, stored: object) -> CalendarDraft:
-    """What SQL has written may be anything; what is not to be read is left empty."""
+    """Values that SQL wrote may have any shape; fields that cannot be read are left empty."""
     given = stored if isinstance(stored, Mapping) else {}
     weekends = given.get("weekends")
     days = ["SAT", "SUN"] if weekends is True else weekends
@@ -94,7 +95,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def closed_words(stored: object) -> str:
-    """When it is closed, in a few words."""
+    """Return when the calendar is closed, in a few words."""
     draft = draft_of("", stored)
     windows = len(draft.windows.splitlines())
     parts = [

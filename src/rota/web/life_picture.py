@@ -1,7 +1,7 @@
 """The life of a run as a picture: waiting is hatched, attempts are solid. Pure.
 
-Widths are shares of the whole. A wait that is far longer than the work is cut, and marked as such:
-else nothing but the wait could be seen.
+Widths are shares of the whole. A wait that is far longer than the attempts is cut, and marked as
+cut; otherwise the attempts would be too narrow to see.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rota.web import words
 MOST_ATTEMPTS = 12
 _LEAST = 2.5
 _GAP = 0.4
-# So much of the picture a segment needs for its words.
+# The percentage of the width that a segment needs to show its words.
 _ROOM = 17.0
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """In percent of the width."""
+    """Positions and widths are percentages."""
 
     x: float
     width: float
@@ -50,7 +50,7 @@ class _Stretch:
 
 
 def picture_of(run: RunInfo, attempts: Sequence[AttemptInfo], now: datetime) -> LifePicture | None:
-    """None where nothing has happened that takes any room."""
+    """Return None if nothing has taken any time."""
     shown = list(attempts)[-MOST_ATTEMPTS:]
     stretches = _stretches(run, shown, now, is_whole=len(shown) == len(attempts))
     if not stretches or sum(one.seconds for one in stretches) <= 0:

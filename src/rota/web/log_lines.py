@@ -1,4 +1,4 @@
-"""Log lines as pages show them. Long ones are cut, with a way to the whole."""
+"""Log lines as pages show them. Long lines are cut, with a link to the whole line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """`inline` are the fields that fit beside the message; `fields` are all of them."""
+    """`inline` are the fields that fit beside the message; `fields` are all fields."""
 
     key: str
     at: datetime
@@ -52,7 +52,7 @@ class LogRow:
 
     @property
     def path(self) -> str:
-        """The line by itself, whole."""
+        """The page of this line alone, uncut."""
         return f"/logs/line/{self.key}"
 
     @property
@@ -95,7 +95,7 @@ class LogRow:
 
 
 def mark(text: str, wanted: Sequence[str]) -> Markup:
-    """The text, escaped, with what was searched for marked."""
+    """Escape the text and mark the searched words."""
     found = [re.escape(one) for one in wanted if one]
     if not found:
         return escape(text)
@@ -116,7 +116,7 @@ def _fields(given: Any, most: int) -> tuple[list[Field], bool]:
 
 
 def _text(value: Any) -> str:
-    """Numbers as they were stored."""
+    """Write numbers with their stored digits."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -140,7 +140,7 @@ def _full(at: datetime, zone: tzinfo) -> str:
 
 
 def as_text(line: LogLine) -> str:
-    """One line of a file: what is in several lines stays so."""
+    """Return the line for a text file; line breaks in the message are kept."""
     fields = "".join(f" {one.name}={one.value}" for one in _fields(line.fields, 1_000_000)[0])
     source = f"run={line.run_id} attempt={line.attempt} {line.job}"
     return f"{line.at.isoformat()} {line.level:<8} {source} {line.message}{fields}\n"

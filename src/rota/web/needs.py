@@ -14,7 +14,7 @@ _PLACES = {
     "job": "/jobs", "queue": "/queues", "schedule": "/schedules", "run": "/runs",
     "worker": "/workers", "limit": "/limits", "tenant": "/tenants",
 }  # fmt: skip
-# In the navigation: the section, and the word for what is wrong there.
+# In the navigation: the section, and the word for its problem.
 _SECTIONS = {
     "job": ("jobs", "failing"),
     "queue": ("queues", "full or paused"),
@@ -42,7 +42,7 @@ _MANY = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`path` is its page, `do` the button: its words, where it leads, and whether a question
+    """`path` is the page of the item, `do` its button: text, target, and whether a confirmation
     follows."""
 
     need: Need
@@ -54,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class More:
-    """Those of a kind that are not listed."""
+    """The items of a kind that are not listed."""
 
     state: str
     text: str
@@ -115,7 +115,7 @@ def _row(need: Need) -> Row:
 def alarm(
     item: NavItem, found: Attention | None, report: Report | None
 ) -> tuple[int, str, str] | None:
-    """What an entry of the navigation says beside its title."""
+    """Return the alarm beside the title of a navigation entry."""
     if item.key == "health":
         count = report.bad + report.warn if report else 0
         state = "failed" if report and report.bad else "warn"

@@ -22,8 +22,8 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class PayloadField:
-    """One argument of the job. `kind` decides how it is asked for; `options` are choices, as JSON
-    and as words."""
+    """One argument of the job. `kind` decides on its input; `options` are choices, as JSON and as
+    words."""
 
     name: str
     kind: str
@@ -38,7 +38,7 @@ class PayloadField:
 
 
 def fields_of(schema: Mapping[str, Any]) -> list[PayloadField]:
-    """In the order of the handler; none if the schema says nothing."""
+    """Return the fields in the order of the handler; empty if the schema has none."""
     required = schema.get("required", [])
     return [
         _field(str(name), one, schema, name in required)
@@ -66,7 +66,7 @@ def _field(
 
 
 def _shape(given: dict[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Behind references and "or none"."""
+    """Resolve references and "or none"."""
     shape, is_nullable = given, False
     for _ in range(10):
         if isinstance(name := shape.get("$ref"), str):
@@ -96,7 +96,7 @@ def _kind(shape: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
 
 
 def as_text(value: Any, kind: str) -> str:
-    """A value as the field of its kind shows it."""
+    """Return a value as an input of its kind shows it."""
     if kind in ("text", "date", "time", "exact") and isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, indent=2 if isinstance(value, dict) else None)
@@ -105,7 +105,7 @@ def as_text(value: Any, kind: str) -> str:
 def read_fields(
     fields: list[PayloadField], given: Mapping[str, str], zone: tzinfo
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The payload, and what is wrong by field. What is empty is left to the handler's default."""
+    """Return the payload, and the problems by field. Empty fields get the handler's default."""
     payload: dict[str, Any] = {}
     wrong: dict[str, str] = {}
     for one in fields:
@@ -147,7 +147,7 @@ def _read(kind: str, text: str, zone: tzinfo) -> Any:
 
 
 def blamed(message: str, names: set[str]) -> tuple[dict[str, str], list[str]]:
-    """What the job's types say, by the argument that it is about; and the rest."""
+    """Split a validation error by the argument that it is about; return the rest too."""
     wrong: dict[str, str] = {}
     rest: list[str] = []
     for part in re.sub(r'^job "[^"]*": ', "", message).split("; "):

@@ -1,4 +1,4 @@
-"""What a job's payload holds, as people read it. Pure."""
+"""The properties of a job's payload in words. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Property:
 
 
 def properties_of(schema: Any) -> list[Property]:
-    """What a payload holds, nested ones after what holds them; as much as one can read."""
+    """Return the properties, nested ones after their parents, up to a readable number."""
     if not isinstance(schema, Mapping):
         return []
     found: list[Property] = []
@@ -51,7 +51,7 @@ def _walk(
 
 
 def _resolved(node: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follows a reference inside the document once; others are left as they are."""
+    """Follow one reference inside the document; leave others as they are."""
     if not isinstance(node, Mapping):
         return {}
     target: Any = root
@@ -68,7 +68,7 @@ def _resolved(node: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def type_of(node: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> str:
-    """`integer from 1 to 9`, `list of text`, `one of "a", "b"`, `text or none`."""
+    """Return `integer from 1 to 9`, `list of text`, `one of "a", "b"`, `text or none`."""
     node = _resolved(node, root)
     if depth > _DEEPEST:
         return "…"

@@ -1,4 +1,4 @@
-"""Fields of a schedule as people call them, and their values in a few words. Pure."""
+"""The fields of a schedule with their labels, and their values in a few words. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def label_of(column: str) -> str:
 
 
 def value_of(column: str, value: Any) -> str:
-    """On one line, and cut where it is long."""
+    """Return the value on one line; cut it if it is long."""
     text = _words(column, value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 

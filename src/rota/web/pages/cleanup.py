@@ -38,7 +38,7 @@ class CleanupsPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class CleanupPage(Page):
-    """`counts` is None until somebody asks: counting reads the tables."""
+    """`counts` is None until it is requested: counting reads the tables."""
 
     template: ClassVar[str] = "cleanup/one.html"
     section: ClassVar[str] = "cleanup"
@@ -76,7 +76,7 @@ class CleanupEditor(Page):
 
 @dataclass(frozen=True, slots=True)
 class CleanupQuestion(Page):
-    """Asks before a cleanup is removed, or run now."""
+    """Confirms the removal or the immediate run of a cleanup."""
 
     template: ClassVar[str] = "cleanup/question.html"
     section: ClassVar[str] = "cleanup"

@@ -1,4 +1,4 @@
-"""Events: what came, from where, what it started; replays; tables that are watched."""
+"""Events: their source and deliveries; replays; watched tables."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class EventPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ReplayQuestion(Page):
-    """Asks before events go to a job; says how many that will be as soon as it knows the job."""
+    """Confirms a replay of events to a job, with their number as soon as the job is known."""
 
     template: ClassVar[str] = "events/replay.html"
     section: ClassVar[str] = "events"
@@ -160,7 +160,7 @@ def _json(value: Any) -> str:
 
 
 def _given(fields: Any) -> dict[str, str]:
-    """What a replay is about, from an address or a form."""
+    """Read the arguments of a replay from an address or a form."""
     names = ("id", "name", "job", "since", "again", "reason")
     found = {name: str(fields.get(name, "")).strip()[:400] for name in names}
     if not found["id"].isascii() or not found["id"].isdigit() or len(found["id"]) > 18:

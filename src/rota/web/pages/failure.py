@@ -44,7 +44,7 @@ async def show(request: Request, error: Exception) -> Response:
     try:
         return await PageScope(request).show(page, status=problem.status_code)
     except Exception:
-        # Without the database there is not even a time to show.
+        # Without the database not even the time can be shown.
         return PlainTextResponse(f"{page.title}: {problem.detail}\n", problem.status_code)
 
 
@@ -58,7 +58,7 @@ def _page(
 
 
 class Failures:
-    """Shows whatever a page raises, unless it has begun to answer."""
+    """Renders the exception of a page, unless the response has started."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -35,7 +35,7 @@ _SCHEDULES, _ERRORS = 20, 5
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A field in words; what the code says where that differs."""
+    """A field in words, with the value of the code if that differs."""
 
     field: str
     label: str
@@ -75,7 +75,8 @@ class JobPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class JobQuestion(Page):
-    """Asks before a job is disabled, enabled or deleted, or a setting given back to the code."""
+    """Confirms that a job is disabled, enabled or deleted, or that a setting is reset to the
+    code's."""
 
     template: ClassVar[str] = "jobs/question.html"
     section: ClassVar[str] = "jobs"
@@ -189,7 +190,7 @@ async def disable(request: Request) -> Response:
 
 
 async def follow(request: Request) -> Response:
-    """Back to what the code says: of the fields that were ticked."""
+    """Reset the ticked fields to the values of the code."""
     scope = PageScope(request)
     scope.check("jobs.update")
     form = await read_form(request)

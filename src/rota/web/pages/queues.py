@@ -1,4 +1,4 @@
-"""Queues: what waits and runs in them; pause and resume; how many may wait."""
+"""Queues: waiting and running runs; pause and resume; the cap of waiting runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rota.web.why import WhyPanel, why_of
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A queue in the list, with what ended in it in the last minute."""
+    """A queue in the list, with the runs that ended in it in the last minute."""
 
     name: str
     path: str

@@ -33,10 +33,10 @@ from rota.web.why import WhyPanel, why_of
 
 LOG_LINES = 200
 MOST_CHILDREN = 50
-# What of a payload or a result stands in the page; the whole of it is a download.
+# How much of a payload or a result the page shows; the whole is a download.
 SHOWN_CHARACTERS = 30_000
 FOLDED_CHARACTERS = 3_000
-# What is written at the very end comes a moment later.
+# The last log lines are written a moment after the end.
 _LATE_LINES = timedelta(seconds=30)
 
 
@@ -48,7 +48,7 @@ class ShownAttempt:
 
 @dataclass(frozen=True, slots=True)
 class ShownDocument:
-    """Payload or result. `is_folded`: opened by whoever wants it."""
+    """Payload or result. `is_folded`: closed until the viewer opens it."""
 
     text: str
     size: int
@@ -65,7 +65,8 @@ class ShownDocument:
 
 @dataclass(frozen=True, slots=True)
 class RunLog:
-    """The last lines that fit, and where the others are. Without a `stream` nothing more comes."""
+    """The last lines that fit, and a link to the others. Without a `stream` no more lines
+    follow."""
 
     lines: list[LogRow]
     text: str
@@ -155,7 +156,7 @@ def _page(
         parent=_parent(run.triggered_by),
         schedule_path=path_of(run.schedule, run.tenant) if run.schedule else "",
         used=counted(run),
-        # What has ended changes only by an operator's hand.
+        # An ended run changes only by an action of an operator.
         topics="audit" if run.finished_at else "runs,audit,queues,workers",
         can_cancel=can_cancel(run),
         can_retry=can_retry(run),
@@ -164,7 +165,7 @@ def _page(
 
 
 def _parent(by: object) -> int | None:
-    """The run that has asked for this one; whatever somebody wrote there by hand."""
+    """Return the run that enqueued this one; ignore values that SQL callers stored."""
     found = by.get("run") if isinstance(by, dict) else None
     return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else None
 

@@ -1,4 +1,4 @@
-"""What can be done with one run, each after a question."""
+"""Actions on one run, each after a confirmation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class RunQuestion(Page):
-    """Asks before a run is cancelled, retried or deleted. `payload` is there to be edited."""
+    """Confirms that a run is cancelled, retried or deleted. `payload` can be edited."""
 
     template: ClassVar[str] = "runs/question.html"
     section: ClassVar[str] = "runs"
@@ -61,7 +61,7 @@ async def cancel(request: Request) -> Response:
 
 
 async def _edited(scope: PageScope, run: RunInfo, text: str) -> dict[str, Any] | None:
-    """The payload that somebody typed; None where it is the run's own, whatever digits it has."""
+    """Return the typed payload; None if it is the run's own, whatever digits its numbers have."""
     text = text.replace("\r\n", "\n").strip()
     if not text or text == (await scope.runs.documents(run)).payload:
         return None

@@ -31,13 +31,13 @@ _PLACES = {
     "text": "in payload or error", "error": "in the error", "payload": "in the payload",
 }  # fmt: skip
 _SPANS = ("15min", "1h", "24h", "7d", "30d")
-# How many of the newest runs are looked at for values that no table lists.
+# How many of the newest runs are read to find values that no table lists.
 _RECENT = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """`path` is the list with it; without one it goes on being typed."""
+    """`path` is the list filtered by this value; without it the user continues typing."""
 
     key: str
     value: str
@@ -105,7 +105,7 @@ async def _values(scope: PageScope, key: str, start: str) -> list[tuple[str, str
 
 
 async def _recent(scope: PageScope, key: str) -> Iterable[tuple[str, str]]:
-    """Of what the newest runs have."""
+    """Suggest values of the newest runs."""
     found: Counter[str] = Counter()
     for run in (await scope.runs.page(limit=_RECENT)).runs:
         value = run.tags if key == "tag" else getattr(run, key, None)
@@ -114,7 +114,7 @@ async def _recent(scope: PageScope, key: str) -> Iterable[tuple[str, str]]:
 
 
 def _fitting(values: Iterable[tuple[str, str]], start: str) -> list[tuple[str, str]]:
-    """Those that begin so first, then those that hold it."""
+    """Return values that begin with the text first, then those that contain it."""
     low = start.lower()
     held = [one for one in values if low in one[0].lower()]
     return sorted(held, key=lambda one: not one[0].lower().startswith(low))[:_MOST]

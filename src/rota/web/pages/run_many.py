@@ -21,7 +21,7 @@ from rota.web.run_query import RunQuery
 from rota.web.words import plural
 
 MOST_PICKED = 500
-# Of one run, of several.
+# For one run, and for several.
 _SAID = {
     "retry": ("run was requeued", "runs were requeued"),
     "cancel": ("run is cancelled", "runs are cancelled"),
@@ -31,7 +31,7 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """Which runs: those with these ids, or all of the filter."""
+    """The selected runs: those with these ids, or all that match the filter."""
 
     verb: Action
     ids: tuple[int, ...]
@@ -88,7 +88,7 @@ class ManyQuestion(Page):
 
     @property
     def unfit(self) -> int:
-        """Of the picked ones, those in another state."""
+        """The number of selected runs in another state."""
         return max(0, len(set(self.picked.ids)) - self.found.runs)
 
 

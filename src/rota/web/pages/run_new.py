@@ -35,8 +35,8 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class NewRunPage(Page):
-    """`fields` are of the payload; where the schema says nothing, or on request, the whole of it is
-    one JSON text."""
+    """`fields` are those of the payload; if the schema has none, or on request, the payload is one
+    JSON text."""
 
     template: ClassVar[str] = "runs/new.html"
     section: ClassVar[str] = "runs"
@@ -71,7 +71,7 @@ async def ask(request: Request) -> Response:
 
 
 async def _source(scope: PageScope, request: Request) -> RunInfo | None:
-    """The run that shall be run again, as a new one."""
+    """Return the run that is repeated as a new one."""
     given = request.query_params.get("from", "")
     return await scope.runs.get(int(given)) if given.isdecimal() and len(given) < 19 else None
 
@@ -154,7 +154,7 @@ async def enqueue(request: Request) -> Response:
 async def _try(
     scope: PageScope, request: Request, job: JobInfo, form: Form
 ) -> tuple[dict[str, str], list[str], tuple[int, bool] | None]:
-    """What is wrong by field, what else is, or the run."""
+    """Return the problems by field, other problems, or the run."""
     fields, zone = fields_of(job.payload_schema), zone_of(request)
     errors: dict[str, str] = {}
     payload: dict[str, Any] = {}

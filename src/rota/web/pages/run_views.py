@@ -20,7 +20,7 @@ from rota.web.run_query import RunQuery
 
 @dataclass(frozen=True, slots=True)
 class ViewQuestion(Page):
-    """Asks for the name of a view, or before it is deleted."""
+    """Asks for the name of a view, or confirms its deletion."""
 
     template: ClassVar[str] = "runs/view.html"
     section: ClassVar[str] = "runs"

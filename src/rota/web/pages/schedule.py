@@ -38,7 +38,7 @@ _PARTS = get_args(LedgerPart)
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """`day` and `wall` are by the clocks of the schedule's zone."""
+    """`day` and `wall` are in the schedule's zone."""
 
     occurrence: OccurrenceInfo
     reason: str
@@ -49,7 +49,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A part of the ledger, and the ways to the others."""
+    """A part of the ledger, and links to the other parts."""
 
     rows: list[LedgerRow]
     part: str | None
@@ -60,7 +60,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class EditRow:
-    """`changes`: of each field its name, what it was and what it became."""
+    """`changes`: the name, the old and the new value of each field."""
 
     edit: ScheduleEdit
     verb: str
@@ -122,7 +122,7 @@ async def show_schedule(request: Request) -> Response:
 
 
 async def _coming(scope: PageScope, schedule: ScheduleInfo) -> tuple[list[PreviewRow], str | None]:
-    """None for what has no times, or for a timing that cannot be followed."""
+    """Return None for a schedule without times, or with a timing that cannot be computed."""
     if schedule.init is not None or not schedule.is_enabled or schedule.finished_at:
         return [], None
     viewer = str(zone_of(scope.request))
@@ -172,7 +172,7 @@ async def _ledger(scope: PageScope, schedule: ScheduleInfo) -> Ledger:
 
 
 def _at(schedule: ScheduleInfo, **query: str | None) -> str:
-    """This page with another part of the ledger in sight."""
+    """Return this page with another part of the ledger."""
     path = path_of(schedule.name, schedule.tenant)
     pairs = {key: value for key, value in query.items() if value is not None}
     mark = "&" if "?" in path else "?"

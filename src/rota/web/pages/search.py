@@ -19,7 +19,7 @@ from rota.web.context import Page
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of
 
-# What can be done with each kind in which state: verb, the permission, states.
+# The actions on each kind of record: verb, permission, states.
 _VERBS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "run": (
         ("retry", "runs.retry", RETRIABLE_STATES),
@@ -46,7 +46,7 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One line of the palette: somewhere to go, or something to do, after a question."""
+    """One line of the palette: a page, or an action with a confirmation."""
 
     text: str
     detail: str
@@ -113,7 +113,7 @@ def _detail(hit: Hit) -> str:
 
 
 def path(hit: Hit, verb: str = "") -> str:
-    """The page of a thing, or the question before a verb."""
+    """Return the page of a record, or the confirmation of an action."""
     tail = f"/{verb}" if verb else ""
     if hit.kind == "schedule":
         return path_of(hit.name, hit.tenant, verb)
@@ -131,7 +131,7 @@ def _actions(scope: PageScope, hits: list[Hit], only: str | None) -> Iterator[Wa
 
 
 def _pages(text: str) -> list[Way]:
-    """Those whose title begins with the text, or has a word that does."""
+    """Return pages whose title, or a word of it, begins with the text."""
     wanted = text.lower()
     sections = [Way(one.title, "", one.path, one.icon) for one in nav.items() if one is not None]
     return [

@@ -24,7 +24,7 @@ ORDERS = {"name": "name", "waiting": "most waiting", "failed": "most failures to
 
 @dataclass(frozen=True, slots=True)
 class TenantQuery:
-    """What the address asks for."""
+    """The filter in the address."""
 
     text: str | None = None
     order: str = "name"
@@ -64,7 +64,7 @@ class TenantsPage(Page):
 
     @property
     def most(self) -> int:
-        """In one day, of one row: all rows are drawn to the same scale."""
+        """The highest count of one day and one row: all rows are drawn to the same scale."""
         return max((count for one in self.shares for count in one.counts), default=1) or 1
 
     @property
@@ -125,7 +125,7 @@ async def show_tenant(request: Request) -> Response:
 
 
 async def export_tenant(request: Request) -> Response:
-    """All of its data, as a file to save."""
+    """Send all data of the tenant as a file."""
     scope = PageScope(request)
     scope.check("tenants.export")
     return await scope.export_tenant(scope.name())

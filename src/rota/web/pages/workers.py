@@ -37,7 +37,7 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True)
 class WorkerQuery:
-    """What the address asks for."""
+    """The filter in the address."""
 
     status: WorkerStatus | None = None
     host: str | None = None
@@ -86,7 +86,7 @@ class WorkerPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class WorkerQuestion(Page):
-    """Asks before a worker is drained, stopped or resumed; says what becomes of what it runs."""
+    """Confirms that a worker is drained, stopped or resumed; says what happens to its runs."""
 
     template: ClassVar[str] = "workers/question.html"
     section: ClassVar[str] = "workers"
@@ -127,7 +127,7 @@ def path_of(worker_id: int) -> str:
 
 
 def news_of(worker: WorkerInfo) -> str:
-    """What one has to know of it beside its state."""
+    """Return what an operator has to know about the worker besides its state."""
     if worker.status == "silent":
         return "Its lease expired, and no other worker is live to rescue its runs."
     if worker.status == "stuck":
