@@ -1,4 +1,4 @@
-"""The API as an ASGI application: its routes, and the gates that a request passes before them."""
+"""The API as an ASGI application: its routes, and the middleware that a request passes first."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 PREFIX = "/api/v1"
 OPENAPI = "/api/openapi.json"
-# Every noun below PREFIX; and what stands beside it.
+# The nouns below PREFIX, and the routes outside of it.
 ROUTES = (
     jobs.routes,
     runs.routes,
@@ -121,7 +121,7 @@ def create_api(
 
 
 def _add_gates(api: FastAPI, app: App, authenticate: Authenticate | None, is_local: bool) -> None:
-    """The last one added is the first one passed."""
+    """Add the middleware; the last one added runs first."""
     server = app.config.server
     api.add_middleware(Idempotency, stored=Responses(app.database).within(server.statement_seconds))
     api.add_middleware(BodyLimit, most=server.body_bytes)

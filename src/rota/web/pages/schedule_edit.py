@@ -47,8 +47,8 @@ _LONGEST = 300
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The user who changed the schedule meanwhile, and for each field: the stored value, and that of this
-    form."""
+    """The user who changed the schedule meanwhile, and for each field: the stored value, and that
+    of this form."""
 
     actor: str
     at: datetime
