@@ -1,4 +1,4 @@
-"""The API as an ASGI application: its routes, and the middleware that a request passes first."""
+"""The API as an ASGI application: its routes, and the gates that a request passes before them."""
 
 from __future__ import annotations
 

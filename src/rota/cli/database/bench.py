@@ -1,4 +1,4 @@
-"""`rota bench`: how fast is it here?"""
+"""`rota bench`: measure Rota on this server."""
 
 from __future__ import annotations
 

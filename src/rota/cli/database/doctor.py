@@ -1,4 +1,4 @@
-"""`rota doctor`: how the installation stands, and what to do."""
+"""`rota doctor`: the state of the installation, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota retention`: what is past its time, and removing it."""
+"""`rota retention`: preview and remove expired data."""
 
 from __future__ import annotations
 

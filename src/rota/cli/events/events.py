@@ -1,4 +1,4 @@
-"""`rota events`: facts that start the jobs that are bound to them."""
+"""`rota events`: emit, list and show events."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def list_events(
 
 
 def _print_list(found: list[EventInfo], now: datetime, is_absolute: bool) -> None:
-    # A column for those who have tenants, and for nobody else.
+    # Show the column only if there are tenants.
     is_shared = any(one.tenant for one in found)
     rows = [
         (
@@ -157,7 +157,7 @@ def _print_list(found: list[EventInfo], now: datetime, is_absolute: bool) -> Non
 
 
 def started(one: EventInfo) -> str:
-    """In a few words."""
+    """Return what the event started, in a few words."""
     if one.duplicate_of is not None:
         return f"nothing: event {one.duplicate_of} came first"
     if one.outcome == "unbound":

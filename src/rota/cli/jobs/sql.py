@@ -1,4 +1,4 @@
-"""`rota jobs create` and `functions`: jobs whose body is a function of the database."""
+"""`rota jobs create` and `functions`: jobs that call a function of the database."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def create(
         try:
             made = app.jobs.by(actor()).sync.create(name, sql, reason=reason, **settings_given)
         except JobError as error:
-            # Not of the application's code, but of a value that was typed.
+            # The error is about a typed value, not about the application's code.
             raise Failure(str(error), hint=error.hint, code=2) from error
     if json:
         print_json(made)

@@ -1,4 +1,4 @@
-"""`rota limits`: how many runs may start; who has a place and who waits."""
+"""`rota limits`: the rules, the runs that hold a slot, and those that wait."""
 
 from __future__ import annotations
 

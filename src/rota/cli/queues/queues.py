@@ -1,4 +1,4 @@
-"""`rota queues`: what waits and runs in them; pause and resume; how many may wait."""
+"""`rota queues`: waiting and running runs; pause and resume; the cap of waiting runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Queue name.", autocompletion=queue_names)
 ]
 COUNTS = ("QUEUED>", "HELD>", "OLDEST>", "SCHEDULED>", "BLOCKED>", "RUNNING>")
-# Younger counts are as good as new to somebody who reads them.
+# Counts younger than this are shown as new.
 _OLD_SECONDS = 1.0
 
 
@@ -73,7 +73,7 @@ def _total(found: list[QueueInfo]) -> str:
 
 
 def counted(found: list[QueueInfo]) -> str:
-    """Of very many runs the count is not made anew each time: say so."""
+    """Return the age of the counts: those of very many runs are not renewed each time."""
     oldest = max((it.counted_seconds for it in found), default=0)
     return f"; counted {times.span(oldest)} ago" if oldest >= _OLD_SECONDS else ""
 

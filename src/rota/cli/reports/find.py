@@ -1,4 +1,4 @@
-"""`rota find`: anything by its name or id."""
+"""`rota find`: search by name or id."""
 
 from __future__ import annotations
 

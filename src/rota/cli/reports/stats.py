@@ -1,4 +1,4 @@
-"""`rota stats`: how the system stands, and what it did."""
+"""`rota stats`: present counts, and statistics of the past."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 QUEUES = ("QUEUE", "QUEUED>", "HELD>", "OLDEST>", "SCHEDULED>", "BLOCKED>", "RUNNING>")
 _DONE = ("ATTEMPTS>", "RATE>", "FAILED>", "P50>", "P95>", "P99>", "LONGEST>")
-# A narrow screen shows the newest steps; --json has them all.
+# A narrow terminal shows the newest steps; --json has them all.
 _STEPS_SHOWN = 30
 
 

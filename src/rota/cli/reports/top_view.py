@@ -1,4 +1,4 @@
-"""How `rota top` looks: five tables that share the height of the terminal."""
+"""The layout of `rota top`: five tables that share the height of the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.model.overview import Overview, QueueRate
     from rota.model.queue import QueueInfo
 
-# Title, column heads, and an empty line before the next one.
+# Title, column heads, and an empty line before the next table.
 _AROUND = 3
 _HEAD = 2
 _WIDEST_NAME = 32
@@ -36,7 +36,7 @@ class Section(NamedTuple):
 
 
 class Inflow:
-    """How many runs come into each queue a second: what ended, and what the line grew by."""
+    """The rate at which runs enter each queue: runs that ended, plus the growth of the backlog."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[float, int]] = {}
@@ -58,7 +58,8 @@ class Inflow:
 
 @dataclass
 class Frame:
-    """One picture. Rendered anew at every size; `rows` bounds each table where no height does."""
+    """One picture. It is rendered again at every size; `rows` bounds each table if there is no
+    height."""
 
     seen: Overview
     inflow: Inflow
@@ -181,7 +182,7 @@ class Frame:
 
 
 def share(needs: Sequence[int], room: int) -> list[int]:
-    """Rows for each: small needs are met, and what they leave goes to the larger ones."""
+    """Divide the rows: small needs are met, and the rest goes to the larger ones."""
     given = [0] * len(needs)
     left = max(0, room)
     while left > 0 and any(have < need for have, need in zip(given, needs, strict=True)):

@@ -1,4 +1,4 @@
-"""`rota errors`: what fails, by kind, and saying that one has seen to it."""
+"""`rota errors`: list error groups and mark them as handled."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def show(ctx: typer.Context, group: Group, json: Json = False) -> None:
 
 
 def _telling(traits: list[Trait]) -> list[Trait]:
-    """That all are of one job is said already."""
+    """Leave out the job if all runs have the same one, which is shown already."""
     return [trait for trait in traits if trait.name != "job" or len(trait.shares) > 1]
 
 

@@ -1,4 +1,4 @@
-"""`rota views`: filters of the dashboard's list of runs that have a name."""
+"""`rota views`: named filters of the dashboard's list of runs."""
 
 from __future__ import annotations
 

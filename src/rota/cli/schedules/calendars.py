@@ -71,7 +71,7 @@ def list_calendars(
 
 
 def _summary(definition: Mapping[str, Any]) -> tuple[object, int, str, int]:
-    """Zone, holidays, weekends and windows."""
+    """Return zone, holidays, weekends and windows."""
     days = definition.get("weekends") or []
     weekends = listed(days) if isinstance(days, list) else "SAT, SUN"
     holidays, windows = (_count(definition.get(name)) for name in ("holidays", "windows"))

@@ -1,4 +1,4 @@
-"""`rota schedules edits`, `revert` and `manual`: who changed what, who ran it, taking it back."""
+"""`rota schedules edits`, `revert` and `manual`: the edits and manual runs of a schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coming load, drawn: a row a day, a column an hour, the darker the more runs start."""
+"""The coming load as a map: a row per day, a column per hour, darker for more starts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _shade(count: int, most: int) -> str:
 
 
 def _legend(most: int) -> str:
-    """The smallest count of each shade."""
+    """Return the smallest count of each shade."""
     counts = sorted({_shade(count, most): count for count in range(most, 0, -1)}.items(),
                     key=lambda pair: pair[1]) if most <= 10_000 else []  # fmt: skip
     starts = " ".join(f"{shade} from {least}" for shade, least in counts)

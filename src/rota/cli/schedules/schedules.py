@@ -1,4 +1,4 @@
-"""`rota schedules`: make, change, stop and start them."""
+"""`rota schedules`: create, change, pause and resume schedules."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def reschedule(
         acting(app).reschedule(name, instant, tenant=tenant, reason=reason)
         moved = app.schedules.sync.get(name, tenant=tenant)
         now = app.clock.sync.now()
-    # One that is paused or disabled has no next time, and keeps the instant that was set.
+    # A paused or disabled schedule has no next time, and keeps the instant that was set.
     at_last = times.both(moved.moved_to or moved.next_run_at, now)
     text = f'schedule "{whole_name(tenant, name)}" runs next at {at_last}'
     if moved.state in ("paused", "disabled"):

@@ -74,7 +74,7 @@ def delete(
 
 
 def _confirm(name: str, found: TenantAmount) -> None:
-    """All of it is more than one may think: say how much before it is too late."""
+    """Ask with the amount of data: it may be more than expected."""
     said = (
         f'tenant "{name}" has {plural(found.schedules, "schedule")}, '
         f"{plural(found.open_runs + found.running, 'open run')} ({found.running:,} running), "

@@ -1,4 +1,4 @@
-"""`rota tenants`: whose data it is; settings, pause and resume."""
+"""`rota tenants`: list and show tenants; settings, pause and resume."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ HEADERS = (
     "TENANT", "STATE", "WAITING>", "HELD>", "RUNNING>", "SUCCEEDED TODAY>", "FAILED TODAY>",
     "SCHEDULES>", "NOTE",
 )  # fmt: skip
-# What `none` on the command line clears.
+# The settings that `none` on the command line clears.
 _NUMBERS = (
     "max_waiting", "max_runs_per_day", "max_bytes_per_day", "retention_days",
     "failed_retention_days",

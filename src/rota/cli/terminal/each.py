@@ -1,4 +1,4 @@
-"""One action on several things: all of them, even if some fail."""
+"""One action on several records: it continues even if some fail."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def each(
     *,
     is_json: bool = False,
 ) -> int:
-    """Says what became of each: what the action answers. With JSON one list of
-    `{noun, is_done, result | error}`. 1 if any failed; a database that is away ends it."""
+    """Print the result of each. With JSON, one list of `{noun, is_done, result | error}`. Return 1
+    if any failed; an unreachable database ends the command."""
     from rota.cli.main import fail
     from rota.errors import DatabaseError, RotaError, SchemaError
 

@@ -1,4 +1,4 @@
-"""`rota workers`: who runs jobs, and who is to claim no more."""
+"""`rota workers`: list, show, drain, stop and resume workers."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, 
 
 
 class Code(NamedTuple):
-    """The columns of what workers run: the application's release, if one of them has any, and
-    Rota's version, if they differ."""
+    """The columns about code: the application's release, if any worker has one, and Rota's version,
+    if versions differ."""
 
     has_releases: bool
     has_versions: bool
@@ -107,17 +107,17 @@ class Code(NamedTuple):
 
 
 def memory(worker: WorkerInfo) -> str:
-    """As it was at the last heartbeat."""
+    """Return the memory at the last heartbeat."""
     return "" if worker.memory_bytes is None else size(worker.memory_bytes)
 
 
 def processor(worker: WorkerInfo) -> str:
-    """Of one core, between the last two heartbeats."""
+    """Return the share of one core between the last two heartbeats."""
     return "" if worker.cpu_cores is None else f"{worker.cpu_cores:.0%}"
 
 
 def news(worker: WorkerInfo) -> str:
-    """What one has to know of it beside its state."""
+    """Return what an operator has to know about the worker besides its state."""
     if worker.status == "silent":
         return "its lease expired, and no other worker is live to rescue its runs"
     if worker.status == "stuck":
