@@ -1,4 +1,4 @@
-"""Removing expired rows of users' tables: `app.cleanup`."""
+"""Cleanup of expired rows in users' tables: `app.cleanup`."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def _offer(recipe: str, prefix: str | None) -> Plan[RecipeOffer]:
 
 
 def _of_prefix(there: Sequence[RecipeOffer], prefix: str) -> list[RecipeOffer]:
-    """Without a schema, that of `public` is meant, or the only one."""
+    """Return the offers with this prefix; without a schema, that of `public`, or the only one."""
     whole = [one for one in there if one.prefix in (prefix, f"public.{prefix}")]
     return whole or [one for one in there if one.bare_prefix == prefix]
 

@@ -1,4 +1,4 @@
-"""How the installation stands: what `rota doctor` says."""
+"""The state of the installation, as `rota doctor` reports it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _examine(schema: str) -> Plan[Report]:
 
 
 def _here(finding: Finding, schema: str) -> Finding:
-    """Its SQL, for an installation whose schema has another name."""
+    """Adapt the SQL of a finding to an installation whose schema has another name."""
     written = [render(it, schema) if it.endswith(";") else it for it in finding.commands]
     return replace(finding, commands=written)
 

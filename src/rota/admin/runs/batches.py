@@ -1,8 +1,8 @@
 """An action on a list of run ids: performed at once, with an outcome for each run.
 
-Each run is decided on its own, in transactions of a few dozen runs, so a refused one stops no
-other. The audit gets a row for each run, as for a single action, with what happened to it and its
-old payload. An action on all runs that match a filter is a bulk action (`app.bulk`).
+Each run is decided on its own, in transactions of a few dozen runs, so a refused run does not
+affect the others. The audit gets a row for each run, as for a single action, with its outcome and
+its old payload. An action on all runs that match a filter is a bulk action (`app.bulk`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PORTION = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Act:
-    """What shall be done."""
+    """The action, with its arguments."""
 
     action: Action
     dry_run: bool
@@ -152,7 +152,8 @@ class BatchCommands(Commands):
 
 
 def _by_job(rows: Rows, act: _Act) -> dict[str, Rows]:
-    """A payload is checked against the types of each job; without one they go together."""
+    """Group runs by job, because a payload is checked against the types of each job; without a
+    payload they stay together."""
     if act.payload is None:
         return {"": rows} if rows else {}
     groups: dict[str, Rows] = defaultdict(list)

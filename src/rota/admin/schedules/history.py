@@ -18,7 +18,7 @@ from rota.store.schedules import schedules
 from rota.store.versions import expect_version
 
 _COLUMNS = {"job", *DEFAULTS}
-# Beside the columns of an edit: what the other verbs of the audit tell.
+# Besides the columns of an edit: fields that other verbs of the audit change.
 _TOLD = _COLUMNS | {"pause_reason", "paused_until", "next_run_at"}
 
 
@@ -32,7 +32,7 @@ def find(name: str, tenant: str, entry_id: int) -> Plan[ScheduleEdit]:
 
 
 def _of_people(edit: ScheduleEdit) -> ScheduleEdit:
-    """Without what the schedule's own life has changed along with it."""
+    """Remove fields that the scheduler changed at the same time."""
     changes = [one for one in edit.changes if one.field in _TOLD]
     is_update = edit.action == "schedule.updated"
     can_revert = is_update and any(one.field in _COLUMNS for one in changes)
@@ -48,7 +48,7 @@ def revert(
     *,
     actor: str | None,
 ) -> Plan[ScheduleInfo]:
-    """A new edit: what that one changed becomes what it was before it."""
+    """Make a new edit that restores the values from before the given one."""
     stored = yield from schedules.lock_schedule(name, tenant)
     yield from expect_version("schedule", name, version, tenant)
     edit = yield from find(name, tenant, entry_id)

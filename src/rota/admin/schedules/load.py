@@ -54,7 +54,7 @@ class Lane:
 
 
 def lanes(after: datetime, hours: int, limit: int, filters: ScheduleFilters) -> Plan[Page[Lane]]:
-    """Of those that are due first."""
+    """Return the schedules that are due first, with their starts."""
     begin = in_utc(after, "after")
     known = {one.name: one for one in (yield from calendars.list_calendars())}
     found = yield from schedule_lists.page_schedules(
@@ -88,7 +88,7 @@ def _lines(filters: ScheduleFilters) -> Plan[tuple[list[PlannedSchedule], list[L
 def lines_of(
     found: Iterable[Planned], known: Mapping[str, CalendarInfo]
 ) -> tuple[list[PlannedSchedule], list[LeftOut]]:
-    """Those that can be followed, and those that nobody can."""
+    """Return the schedules whose times can be computed, and the others."""
     followed: list[PlannedSchedule] = []
     left_out: list[LeftOut] = []
     for one in breathing(found):

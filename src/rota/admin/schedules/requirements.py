@@ -1,4 +1,4 @@
-"""Whether schedules can wait for what they require."""
+"""Checks that the requirements of schedules can be met."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Graph = Mapping[str, tuple[str, list[str]]]
 
 
 def check_requires(wanted: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Plan[None]:
-    """Of schedules that are stored together, by tenant, name and columns: what is required exists
-    or is one of them, and none waits for itself."""
+    """Check schedules that are stored together, by tenant, name and columns: each requirement
+    exists or is one of them, and none requires itself."""
     by_tenant: dict[str, dict[str, tuple[str, list[str]]]] = {}
     for tenant, name, given in wanted:
         required = [one["name"] for one in given["requires"]]
@@ -44,7 +44,8 @@ def _check_one(name: str, required: list[str], graph: Graph, jobs: set[str]) -> 
 
 
 def _way_back(start: str, graph: Graph) -> list[str] | None:
-    """From a schedule along what it requires to itself; a job stands for all of its schedules."""
+    """Return the path from a schedule through its requirements back to itself; a job stands for all
+    of its schedules."""
     seen: set[str] = set()
     ways = [[start]]
     while ways:

@@ -269,7 +269,8 @@ class ScheduleCommands(ScheduleReads):
         )
 
     def _with_jobs(self, plan: Plan[T]) -> Plan[T]:
-        """Jobs that were declared after the database was opened can be named too."""
+        """Store jobs that were declared after the database was opened, so that schedules can name
+        them."""
         if self.registry is None or self.config is None:
             return plan
         return with_new(self.registry, self.config, plan)

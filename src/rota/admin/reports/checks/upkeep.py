@@ -1,4 +1,4 @@
-"""What workers do beside running: ticks, roll-ups, log lines, retention."""
+"""Tasks of workers besides runs: ticks, roll-ups, log lines, retention."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _overdue(stand: FleetHealth) -> Iterator[Finding]:
 
 
 def _folds(row: UpkeepState) -> Finding:
-    """A minute is folded some seconds after its end."""
+    """A minute is added to the roll-ups some seconds after its end."""
     verdict = judge(row.unfolded_seconds, warn=300, bad=_HOUR)
     return graded(
         "upkeep", verdict, "Upkeep is running", "Upkeep is not running",
@@ -104,7 +104,7 @@ def _dropped(counts: list[CounterAge]) -> Finding:
 
 
 def _retention(row: UpkeepState) -> Iterator[Finding]:
-    """Every night; a young installation has had none."""
+    """Retention runs every night; a new installation has had no pass yet."""
     ago = row.pruned_seconds
     if ago is None:
         if (row.installed_seconds or 0) > 2 * _DAY:

@@ -1,4 +1,4 @@
-"""Workers: whether there are any, and whether their leases are renewed in time."""
+"""Workers: whether any are live, and whether they renew their leases in time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _live(row: LeaseState, stand: FleetHealth) -> Finding:
 
 
 def _lease(row: LeaseState) -> Iterator[Finding]:
-    """The one that will run out first. A worker renews at each third of it."""
+    """Check the lease that expires first. A worker renews it at each third of its duration."""
     left, seconds = row.lease_left, row.lease_seconds
     if left is None or seconds is None:
         return
