@@ -1,4 +1,4 @@
-"""Cleanups for tables that many applications have. They are offered where the tables exist."""
+"""Cleanups for tables that many applications have, offered if the tables exist."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ class RecipeOffer:
 
     @property
     def bare_prefix(self) -> str:
-        """Without the schema."""
+        """The prefix without the schema."""
         return self.prefix.partition(".")[2]
 
     @property
     def second_name(self) -> str:
-        """Of the cleanup, if another prefix has the recipe's own name: with what tells them
-        apart."""
+        """The name of the cleanup if another prefix already uses the recipe's name: with the
+        prefix, which distinguishes them."""
         parts = re.findall(r"[^\W_]+", self.prefix.removeprefix("public.") or "public")
         return "_".join((self.recipe.name, *parts))
 
@@ -112,7 +112,7 @@ class RecipeOffer:
 
 
 def offers(tables: Iterable[Mapping[str, Any]]) -> list[RecipeOffer]:
-    """For each recipe and prefix, the rules whose tables and columns are there."""
+    """Return for each recipe and prefix the rules whose tables and columns exist."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     known = list(tables)
     for recipe in RECIPES:

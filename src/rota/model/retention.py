@@ -1,4 +1,4 @@
-"""How long what has ended is kept: what a job says about it, and what a pass has removed."""
+"""Retention: how long ended runs are kept, by job, and what a pass has removed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Retention:
 
     @classmethod
     def parse(cls, given: Retention | Mapping[str, Any]) -> Retention:
-        """ValueError if it is none."""
+        """Raise ValueError if the value is not a retention."""
         if isinstance(given, Retention):
             return given
         if not isinstance(given, Mapping):
@@ -55,7 +55,8 @@ class Retention:
 
     @classmethod
     def stored(cls, given: Mapping[str, Any] | None) -> Self:
-        """As the database has checked it. What somebody wrote past that removes nothing."""
+        """Read the stored form, which the database has checked. Values that bypassed the check
+        remove nothing."""
         try:
             return cls(**given) if given else cls()
         except (TypeError, ValueError):
