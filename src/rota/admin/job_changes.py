@@ -98,7 +98,7 @@ def columns_to_reset(names: bool | Sequence[str]) -> list[str]:
     """Return the columns to reset; True means all."""
     if isinstance(names, bool):
         return list(COLUMNS.values()) if names else []
-    given = [COLUMNS.get(OTHER_NAMES.get(one, one), one) for one in names]
+    given = [COLUMNS.get(OTHER_NAMES.get(name, name), name) for name in names]
     unknown = sorted(set(given) - set(COLUMNS.values()))
     if unknown:
         raise JobError(f"unknown job setting {unknown[0]!r}; choose from {', '.join(COLUMNS)}")

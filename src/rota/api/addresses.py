@@ -20,7 +20,7 @@ class Addresses:
     ignored, because it is easy to forge."""
 
     def __init__(self, trusted: Sequence[str] = ()) -> None:
-        self._trusted = [ip_network(one, strict=False) for one in trusted]
+        self._trusted = [ip_network(network, strict=False) for network in trusted]
 
     def of(self, scope: Scope) -> str:
         """Return the same text for all addresses that count as one client."""

@@ -110,8 +110,8 @@ def create_api(
     state.routes = [
         (prefix, route)
         for prefix, routers in (("", ROOT_ROUTES), (PREFIX, ROUTES))
-        for one in routers
-        for route in one.routes
+        for router in routers
+        for route in router.routes
     ]
     errors.install(api)
     _add_gates(api, app, authenticate, is_local)

@@ -49,8 +49,8 @@ def is_taken(headers: Headers) -> bool:
     """Return whether gzip is accepted; `gzip;q=0` refuses it."""
     if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
         return False
-    for one in headers.get("accept-encoding", "").lower().split(","):
-        name, _, weight = one.partition(";")
+    for part in headers.get("accept-encoding", "").lower().split(","):
+        name, _, weight = part.partition(";")
         if name.strip() == "gzip":
             return weight.replace(" ", "").rstrip("0.") not in ("q=", "q")
     return False

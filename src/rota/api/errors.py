@@ -155,7 +155,7 @@ def as_problem(error: errors.RotaError, face: Face = "rest") -> ProblemError:
     """Return the problem in the words of the API, or of a page."""
     if isinstance(error, errors.DatabaseError):
         return _of_database(error)
-    kind = next(one for one in type(error).__mro__ if one in STATUS)
+    kind = next(ancestor for ancestor in type(error).__mro__ if ancestor in STATUS)
     status = STATUS[kind]
     if status == 500:
         return internal(error)
@@ -207,7 +207,7 @@ def as_validation_problem(error: RequestValidationError, body: Any = None) -> Pr
     unknown fields. Unknown fields come first: a missing field may be among them, misspelled. Only
     the first few are listed, because finding suggestions takes time."""
     wrong = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    found = [_invalid(one, body) for one in wrong[:MOST_PROBLEMS]]
+    found = [_invalid(problem, body) for problem in wrong[:MOST_PROBLEMS]]
     first = found[0]
     text = first["message"]
     detail = text if first["code"] == _UNKNOWN else f"{first['field']}: {text}"
@@ -227,7 +227,7 @@ def _invalid(one: Mapping[str, Any], body: Any) -> dict[str, str]:
 def _path(place: Sequence[Any]) -> str:
     """Return `tags[0]` for `("body", "tags", 0)`, `limit` for `("query", "limit")`."""
     parts = list(place[1:]) or list(place)
-    text = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in parts)
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
     return text.removeprefix(".")[:_LONGEST_NAME]
 
 

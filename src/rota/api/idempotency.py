@@ -94,7 +94,7 @@ class _Held:
         self.messages.append(message)
 
     def body(self) -> bytes:
-        return b"".join(one.get("body", b"") for one in self.messages)
+        return b"".join(message.get("body", b"") for message in self.messages)
 
     def headers(self) -> dict[str, str]:
         start = MutableHeaders(raw=list(self.messages[0]["headers"]))

@@ -53,7 +53,7 @@ def _check_texts(value: Any) -> None:
         case str():
             if "\0" in value:
                 _refuse("a string contains a NUL character, which Postgres cannot store")
-            if any("\ud800" <= one <= "\udfff" for one in value):
+            if any("\ud800" <= letter <= "\udfff" for letter in value):
                 _refuse("a string contains half of a surrogate pair, which Postgres cannot store")
         case list():
             for one in value:
@@ -107,8 +107,8 @@ def given_name(part: str) -> str:
 
 
 def _query_names(dependant: Any) -> Iterator[str]:
-    for one in dependant.query_params:
-        yield one.alias
+    for param in dependant.query_params:
+        yield param.alias
     for inner in dependant.dependencies:
         yield from _query_names(inner)
 
@@ -159,7 +159,7 @@ def whole_names(scope: Scope) -> Scope:
     _check_headers(scope["headers"])
     if b"%2f" in raw.lower():
         parts = raw.partition(b"?")[0].decode("latin-1").split("/")
-        path = "/".join(unquote(it).replace("/", _SLASH) for it in parts)
+        path = "/".join(unquote(part).replace("/", _SLASH) for part in parts)
         return {**scope, "path": path}
     return scope
 

@@ -100,8 +100,8 @@ class RequestScope:
             try:
                 await asyncio.wait((waiting, stop), return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for one in (waiting, stop):
-                    one.cancel()
+                for task in (waiting, stop):
+                    task.cancel()
                 await asyncio.gather(waiting, stop, return_exceptions=True)
 
     async def export_tenant(self, name: str) -> Archive:

@@ -212,7 +212,7 @@ class _AuditPlace:
         if first is None:
             self._seen = set(range(max(0, self._last - _AUDIT_OVERLAP), self._last + 1))
         self._seen |= {deed.id for deed in deeds}
-        self._seen = {one for one in self._seen if one > self._last - 2 * _AUDIT_OVERLAP}
+        self._seen = {number for number in self._seen if number > self._last - 2 * _AUDIT_OVERLAP}
 
 
 async def events_of(

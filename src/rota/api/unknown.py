@@ -32,7 +32,7 @@ _AFFIXES = ("{}_seconds", "{}_at", "is_{}", "has_{}", "{}s")
 def guess(name: str, known: Collection[str]) -> str | None:
     """Return a likely known name, if there is one."""
     plain = name.lower().replace("-", "_").lstrip("_")
-    return next((one for one in _candidates(plain, known) if one in known), None)
+    return next((candidate for candidate in _candidates(plain, known) if candidate in known), None)
 
 
 def _candidates(name: str, known: Collection[str]) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _candidates(name: str, known: Collection[str]) -> Iterator[str]:
         yield FIELDS[name]
     yield from _OTHERS.get(name, ())
     yield from (short for short, field in FIELDS.items() if field == name)
-    yield from (one.format(name) for one in _AFFIXES)
+    yield from (affix.format(name) for affix in _AFFIXES)
     yield from (name.removesuffix(end) for end in ("_seconds", "_at", "s"))
     yield from (name.removeprefix(start) for start in ("is_", "has_"))
     yield from get_close_matches(name, sorted(known), n=1, cutoff=0.65)
@@ -69,7 +69,7 @@ def fields_at(annotation: Any, path: Sequence[str | int]) -> set[str]:
 
 
 def _fields(model: type[BaseModel]) -> dict[Any, Any]:
-    return {one.alias or name: one.annotation for name, one in model.model_fields.items()}
+    return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -72,7 +72,7 @@ def source_roots(place: Place) -> list[Path]:
     with contextlib.suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(place.target.partition(".")[0])
     installed = [Path(it).resolve() for it in (spec and spec.submodule_search_locations) or []]
-    return [place.base, *(it for it in installed if not it.is_relative_to(place.base))]
+    return [place.base, *(folder for folder in installed if not folder.is_relative_to(place.base))]
 
 
 def _put_on_path(place: Place) -> str:

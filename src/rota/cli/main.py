@@ -59,7 +59,7 @@ def _flags(words: Sequence[str]) -> frozenset[str]:
     command = command_of(words)
     for word in words:
         command = getattr(command, "commands", {}).get(word, command)
-    return frozenset(flag for one in command.params for flag in one.opts)
+    return frozenset(flag for param in command.params for flag in param.opts)
 
 
 def fail(error: Exception, flags: Collection[str] = ()) -> int:
@@ -83,7 +83,7 @@ _RENAMED = {"--for": "--until", "--per": "--period", "--job": "--jobs"}
 
 def _renamed(error: Any, context: Any) -> str | None:
     name = _RENAMED.get(getattr(error, "option_name", ""))
-    flags = {flag for one in context.command.params for flag in one.opts} if context else set()
+    flags = {flag for param in context.command.params for flag in param.opts} if context else set()
     return f"it is called {name} now" if name in flags else None
 
 

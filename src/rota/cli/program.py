@@ -108,10 +108,10 @@ def _build(name: str | None) -> Any:
 def _take_anywhere(command: Any) -> None:
     """Accept global options also after a command. Help lists them only before it, or if a command
     has the option itself."""
-    for one in getattr(command, "commands", {}).values():
-        known = {flag for param in one.params for flag in param.opts}
-        one.params += [param for param in _anywhere() if not known & {*param.opts}]
-        _take_anywhere(one)
+    for child in getattr(command, "commands", {}).values():
+        known = {flag for param in child.params for flag in param.opts}
+        child.params += [param for param in _anywhere() if not known & {*param.opts}]
+        _take_anywhere(child)
 
 
 @cache

@@ -20,7 +20,7 @@ def parse_condition(text: str) -> list[dict[str, Any]]:
 def condition_text(where: Any) -> str:
     """Return a condition as text; a value that cannot be read is shown as it is."""
     found = where if isinstance(where, list) else [where] if where else []
-    return " and ".join(_one_text(one) for one in found)
+    return " and ".join(_one_text(part) for part in found)
 
 
 def _one_text(one: Any) -> str:

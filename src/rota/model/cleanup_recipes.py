@@ -100,14 +100,14 @@ class RecipeOffer:
         return "_".join((self.recipe.name, *parts))
 
     def shares_tables(self, rules: Iterable[CleanupRule]) -> bool:
-        return not {one["table"] for one in self.rules}.isdisjoint(one.table for one in rules)
+        return not {rule["table"] for rule in self.rules}.isdisjoint(rule.table for rule in rules)
 
     def info(self, used: Iterable[CleanupRule]) -> RecipeInfo:
-        recipe, rules = self.recipe, [rule_of(one) for one in self.rules]
-        there = {(one.table, one.column) for one in used}
+        recipe, rules = self.recipe, [rule_of(rule) for rule in self.rules]
+        there = {(rule.table, rule.column) for rule in used}
         return RecipeInfo(
             recipe.name, recipe.description, recipe.cron, self.prefix, rules,
-            all((one.table, one.column) in there for one in rules),
+            all((rule.table, rule.column) in there for rule in rules),
         )  # fmt: skip
 
 

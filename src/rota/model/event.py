@@ -54,7 +54,7 @@ class EventInfo:
     def told(self) -> list[Delivery]:
         """The deliveries, one for each job. Entries that cannot be read are omitted."""
         given = self.deliveries if isinstance(self.deliveries, list) else []
-        return [Delivery.of(one) for one in given if isinstance(one, Mapping)]
+        return [Delivery.of(entry) for entry in given if isinstance(entry, Mapping)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,13 +69,13 @@ class LogPage:
 
 def levels_from(least: str | None, levels: Sequence[str] | None) -> list[str] | None:
     """Return the levels of a search; None means all."""
-    for one in [*([least] if least else []), *(levels or ())]:
-        if one not in LEVELS:
-            raise SearchError(f"unknown level {one!r}; choose from {', '.join(LEVELS)}")
+    for level in [*([least] if least else []), *(levels or ())]:
+        if level not in LEVELS:
+            raise SearchError(f"unknown level {level!r}; choose from {', '.join(LEVELS)}")
     chosen = [
-        one
-        for one in LEVELS
-        if (levels is None or one in levels)
-        and (least is None or LEVELS.index(one) >= LEVELS.index(least))
+        level
+        for level in LEVELS
+        if (levels is None or level in levels)
+        and (least is None or LEVELS.index(level) >= LEVELS.index(least))
     ]
     return None if len(chosen) == len(LEVELS) else chosen

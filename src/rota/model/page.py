@@ -43,9 +43,9 @@ def weight(value: Any) -> int:
     if isinstance(value, str):
         return len(value) + 2 if value.isascii() else 3 * len(value) + 2
     if isinstance(value, Mapping):
-        return sum(weight(key) + weight(it) + 2 for key, it in value.items())
+        return sum(weight(key) + weight(item) + 2 for key, item in value.items())
     if isinstance(value, list | tuple):
-        return sum(weight(it) + 1 for it in value)
+        return sum(weight(item) + 1 for item in value)
     if is_dataclass(value):
         names = value.__dataclass_fields__
         return sum(len(name) + 4 + weight(getattr(value, name)) for name in names)

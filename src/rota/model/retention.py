@@ -29,13 +29,13 @@ class Retention:
     failed_log_days: int | None = None
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            most = MOST_DAYS if one.name.endswith("days") else MOST_COUNT
+        for field in fields(self):
+            value = getattr(self, field.name)
+            most = MOST_DAYS if field.name.endswith("days") else MOST_COUNT
             is_number = isinstance(value, int) and not isinstance(value, bool)
             if value is not None and not (is_number and 1 <= value <= most):
                 raise ValueError(
-                    f"{one.name} must be a whole number from 1 to {most}, not {value!r}"
+                    f"{field.name} must be a whole number from 1 to {most}, not {value!r}"
                 )
 
     @classmethod
@@ -45,7 +45,7 @@ class Retention:
             return given
         if not isinstance(given, Mapping):
             raise ValueError(f"retention must be a rota.Retention or a mapping, not {given!r}")
-        known = [one.name for one in fields(cls)]
+        known = [field.name for field in fields(cls)]
         for name in given:
             if name not in known:
                 raise ValueError(
@@ -95,4 +95,4 @@ class RetentionResult:
 
     @property
     def rows(self) -> int:
-        return sum(one.rows for one in self.items if one.note is None)
+        return sum(item.rows for item in self.items if item.note is None)

@@ -74,7 +74,7 @@ class RunFilter:
             if name not in RunFilters.__annotations__:
                 there = ", ".join(RunFilters.__annotations__)
                 raise FilterError(f"unknown filter {name}", hint=f"choose from {there}")
-        values: dict[str, Any] = {key: it for key, it in given.items() if it is not None}
+        values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         states = wanted_states(values.pop("state", None), values.pop("states", None), RunState)
         if states is not None:
             values["states"] = states
@@ -119,7 +119,7 @@ class RunFilter:
             others = replace(self, error_group=None, states=None, dead=False)
             return others.is_empty and (states is None or "failed" in states)
         parts = [self.key, self.tenant, self.schedule, states]
-        if self._is_searched or sum(it is not None for it in parts) > 1:
+        if self._is_searched or sum(part is not None for part in parts) > 1:
             return False
         return states is None or set(states) in ({*RETRIABLE_STATES}, {"failed"})
 
@@ -128,7 +128,7 @@ class RunFilter:
         """Whether the filter needs a value that no index has."""
         parts = (self.job, self.queue, self.tag, self.error, self.worker)
         times = (self.ended_since, self.ended_until, self.handled)
-        return self.reads_payloads or any(it is not None for it in (*parts, *times))
+        return self.reads_payloads or any(part is not None for part in (*parts, *times))
 
     @property
     def reads_payloads(self) -> bool:

@@ -38,8 +38,8 @@ def find_fault(signed: Signed, headers: Mapping[str, str], body: bytes, now: flo
     fits = False
     for secret in signed.secrets:
         made = hmac.new(secret.encode(), message, hashlib.sha256).digest()
-        for one in given:
-            fits |= hmac.compare_digest(made, one)
+        for digest in given:
+            fits |= hmac.compare_digest(made, digest)
     if not fits:
         return "bad_signature"
     return None if stamp is None or _is_near(stamp, now, signed.tolerance_seconds) else "stale"
@@ -49,7 +49,7 @@ def _read(signed: Signed, headers: Mapping[str, str]) -> tuple[str | None, list[
     """Return the signed time (None if the scheme has none), and the signatures."""
     match signed.scheme:
         case "stripe":
-            parts = [one.strip().partition("=") for one in _of(headers, "stripe-signature")]
+            parts = [part.strip().partition("=") for part in _of(headers, "stripe-signature")]
             stamps = [value for name, _, value in parts if name == "t"]
             made = [value for name, _, value in parts if name == "v1"]
             return (stamps[0] if len(stamps) == 1 else ""), [*_bytes(made)]

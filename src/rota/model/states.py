@@ -44,8 +44,8 @@ def wanted_states(
     if given is None:
         return None
     found = (given,) if isinstance(given, str) else tuple(given)
-    for one in found:
-        if one not in get_args(known):
+    for name in found:
+        if name not in get_args(known):
             there = ", ".join(get_args(known))
-            raise FilterError(f"unknown state {one!r}", hint=f"choose from {there}")
+            raise FilterError(f"unknown state {name!r}", hint=f"choose from {there}")
     return found

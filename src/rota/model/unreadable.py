@@ -65,9 +65,9 @@ def readable(value: Any) -> Any:
         case str() | int() | None:
             return value
         case Mapping():
-            return {str(key): readable(one) for key, one in value.items()}
+            return {str(key): readable(item) for key, item in value.items()}
         case list() | tuple() | set():
-            return [readable(one) for one in value]
+            return [readable(item) for item in value]
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return {one.name: readable(getattr(value, one.name)) for one in fields(value)}
+            return {field.name: readable(getattr(value, field.name)) for field in fields(value)}
     return str(value)

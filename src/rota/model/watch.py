@@ -52,7 +52,7 @@ def read_operations(text: str) -> tuple[list[str], list[str] | None]:
         if part[2] is not None:
             if part[1] != "update":
                 raise ValueError(f"{part[1]} takes no columns; only update does")
-            columns = [one.strip() for one in part[2].split(",") if one.strip()]
+            columns = [column.strip() for column in part[2].split(",") if column.strip()]
         found.append(part[1])
         place = part.end()
     if not found:

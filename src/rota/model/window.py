@@ -54,7 +54,7 @@ def stepped(range_: StatsWindow, step: int | None) -> tuple[StatsWindow, int]:
     """Return the window and the step in seconds for a series of the same range."""
     length = range_.seconds
     if step is None:
-        step = next((one for one in _STEPS if length / one <= _USUAL_STEPS), _STEPS[-1])
+        step = next((size for size in _STEPS if length / size <= _USUAL_STEPS), _STEPS[-1])
     if step < 60 or step % 60:
         raise InputError(f"a step must be a whole number of minutes, not {step} s")
     if length / step > MOST_STEPS:

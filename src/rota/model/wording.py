@@ -252,7 +252,7 @@ def _patterns(face: Face) -> list[tuple[re.Pattern[str], str]]:
     found = []
     for words in WORDS:
         mine = getattr(words, face)
-        others = {re.escape(one) for one in words[1:] if one and one != mine}
+        others = {re.escape(text) for text in words[1:] if text and text != mine}
         if words.sql and words.sql != mine:
             # The schema may have another name.
             others.add(re.escape(words.sql).replace(r"rota\.", r'[\w"]+\.'))

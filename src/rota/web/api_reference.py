@@ -105,9 +105,9 @@ def read(document: Mapping[str, Any]) -> Reference:
     schemas = document["components"]["schemas"]
     found: dict[str, list[Endpoint]] = {}
     for path, operations in document["paths"].items():
-        for method, one in operations.items():
-            tag = (one.get("tags") or ["other"])[0]
-            found.setdefault(tag, []).append(_operation(path, method, one, schemas))
+        for method, operation in operations.items():
+            tag = (operation.get("tags") or ["other"])[0]
+            found.setdefault(tag, []).append(_operation(path, method, operation, schemas))
     sections = [
         Section(tag, _TITLES.get(tag, tag.capitalize()), list(operations))
         for tag, operations in found.items()
@@ -155,9 +155,9 @@ def _content(holder: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _answers(responses: Mapping[str, Any]) -> Iterator[Response]:
-    for status, one in responses.items():
-        about = one.get("description", "").replace("Successful Response", "")
-        yield Response(str(status), about, _kind(_content(one)))
+    for status, response in responses.items():
+        about = response.get("description", "").replace("Successful Response", "")
+        yield Response(str(status), about, _kind(_content(response)))
 
 
 def _parameter(value: Mapping[str, Any]) -> Value:
@@ -183,8 +183,8 @@ def _value(
 def _schema(name: str, schema: Mapping[str, Any]) -> Schema:
     needed = schema.get("required", [])
     fields = [
-        _value(field, one, "", field in needed)
-        for field, one in schema.get("properties", {}).items()
+        _value(field, schema_, "", field in needed)
+        for field, schema_ in schema.get("properties", {}).items()
     ]
     examples = schema.get("examples") or [None]
     return Schema(name, schema.get("description", ""), fields, _pretty(examples[0]))
@@ -209,19 +209,19 @@ def _kind(schema: Mapping[str, Any]) -> list[Part]:
 
 def _joined(kinds: list[list[Part]]) -> list[Part]:
     found: list[Part] = []
-    for one in kinds:
+    for kind in kinds:
         if found:
             found.append(Part(" | "))
-        found += one
+        found += kind
     return found
 
 
 def _bounds(schema: Mapping[str, Any]) -> str:
     """Return the bounds of the value itself, or of its alternative that is not null."""
     kinds = [schema, *schema.get("anyOf", [])]
-    low = next((one["minimum"] for one in kinds if "minimum" in one), None)
-    high = next((one["maximum"] for one in kinds if "maximum" in one), None)
-    most = next((one["maxLength"] for one in kinds if "maxLength" in one), None)
+    low = next((kind["minimum"] for kind in kinds if "minimum" in kind), None)
+    high = next((kind["maximum"] for kind in kinds if "maximum" in kind), None)
+    most = next((kind["maxLength"] for kind in kinds if "maxLength" in kind), None)
     parts = []
     if low is not None or high is not None:
         parts.append(

@@ -30,9 +30,9 @@ class Asset:
 def assets() -> dict[str, Asset]:
     """Return all files, by the names that templates use."""
     static = files("rota.web").joinpath("static")
-    vendored = (one for one in static.joinpath("vendor").iterdir() if one.is_dir())
+    vendored = (folder for folder in static.joinpath("vendor").iterdir() if folder.is_dir())
     names = chain.from_iterable(place.iterdir() for place in (static, *vendored))
-    return {one.name: _read(one) for one in names if _suffix(one.name) in _TYPES}
+    return {file.name: _read(file) for file in names if _suffix(file.name) in _TYPES}
 
 
 def _suffix(name: str) -> str:

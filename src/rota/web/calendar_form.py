@@ -42,7 +42,7 @@ def definition_of(draft: CalendarDraft) -> dict[str, Any]:
     values."""
     return {
         "timezone": draft.timezone,
-        "holidays": [one for one in re.split(r"[\s,]+", draft.holidays) if one],
+        "holidays": [day for day in re.split(r"[\s,]+", draft.holidays) if day],
         "weekends": list(draft.weekends),
         "windows": [_window(line.strip()) for line in draft.windows.splitlines() if line.strip()],
     }
@@ -57,7 +57,7 @@ def _window(line: str) -> dict[str, Any]:
             f"window {line!r} cannot be read",
             hint="write 22:00-02:00 FRI SAT, or 2026-03-01T00:00Z to 2026-03-02T00:00Z",
         )
-    days = [one.upper() for one in re.split(r"[\s,]+", match[3]) if one]
+    days = [day.upper() for day in re.split(r"[\s,]+", match[3]) if day]
     hours = {"start": _padded(match[1]), "end": _padded(match[2])}
     return hours | ({"weekdays": days} if days else {})
 
@@ -76,7 +76,7 @@ def draft_of(description: str, stored: object) -> CalendarDraft:
         timezone=str(given.get("timezone") or "UTC"),
         holidays="\n".join(map(str, _listed(given.get("holidays")))),
         weekends=tuple(day for day in WEEKDAYS if day in _listed(days)),
-        windows="\n".join(_line(one) for one in _listed(given.get("windows"))),
+        windows="\n".join(_line(window) for window in _listed(given.get("windows"))),
     )
 
 
@@ -85,7 +85,7 @@ def _line(window: object) -> str:
         return str(window)
     if "from" in window:
         return f"{window['from']} to {window.get('to')}"
-    days = [str(one) for one in _listed(window.get("weekdays"))]
+    days = [str(day) for day in _listed(window.get("weekdays"))]
     shown = "" if len(days) in (0, len(WEEKDAYS)) else " " + " ".join(days)
     return f"{window.get('start')}-{window.get('end')}{shown}"
 

@@ -141,17 +141,17 @@ def values_of(part: Part, field: str) -> set[int] | None:
     if field == "*":
         return set()
     found: set[int] = set()
-    for one in field.upper().split(","):
-        match = re.fullmatch(r"(\*|\w+)(?:-(\w+))?(?:/(\d{1,2}))?", one)
+    for item in field.upper().split(","):
+        match = re.fullmatch(r"(\*|\w+)(?:-(\w+))?(?:/(\d{1,2}))?", item)
         if match is None:
             return None
         ends = _ends(part, match[1], match[2], match[3] is not None)
         if ends is None or ends[0] > ends[1] or match[3] == "0":
             return None
         found |= set(range(ends[0], ends[1] + 1, int(match[3] or 1)))
-    if not all(part.first <= one <= part.last for one in found):
+    if not all(part.first <= value <= part.last for value in found):
         return None
-    return {one % 7 for one in found} if part.name == "weekday" else found
+    return {value % 7 for value in found} if part.name == "weekday" else found
 
 
 def _ends(part: Part, first: str, last: str | None, has_step: bool) -> tuple[int, int] | None:
@@ -177,8 +177,8 @@ def compress(values: set[int]) -> str:
     parts: list[str] = []
     ordered = sorted(values)
     start = 0
-    for n, one in enumerate(ordered):
-        is_last = n + 1 == len(ordered) or ordered[n + 1] != one + 1
+    for n, value in enumerate(ordered):
+        is_last = n + 1 == len(ordered) or ordered[n + 1] != value + 1
         if is_last:
             run = ordered[start : n + 1]
             parts.append(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)))
@@ -200,7 +200,7 @@ def in_words(part: Part, field: str) -> str:
     if not found:
         return ""
     labels = dict(part.boxes)
-    shown = [labels.get(one, str(one)) for one in sorted(found)]
+    shown = [labels.get(value, str(value)) for value in sorted(found)]
     text = (
         ", ".join(shown) if len(shown) <= 7 else f"{', '.join(shown[:6])} and {len(shown) - 6} more"
     )

@@ -68,7 +68,7 @@ def heat_of(load: Load, zone: tzinfo) -> Heat:
         for number, day in enumerate(load.days)
     ]  # fmt: skip
     steps = _steps(usual, max(counts, default=0))
-    return Heat(rows, [_told(one) for one in changes.values()], steps)
+    return Heat(rows, [_told(change) for change in changes.values()], steps)
 
 
 def level_of(count: int, usual: float) -> int:

@@ -76,7 +76,7 @@ def field_of(message: str) -> str | None:
     words = message.rpartition('": ')[2].removeprefix("each of ")
     name = words.partition(" ")[0].rstrip(":")
     known = (*FIELDS, *SQL_FIELDS)
-    return next((one for one in known if name in (one, _COLUMNS.get(one))), None)
+    return next((field for field in known if name in (field, _COLUMNS.get(field))), None)
 
 
 def _number(text: str) -> int:

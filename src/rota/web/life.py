@@ -48,7 +48,7 @@ def steps_of(run: RunInfo, attempts: Sequence[AttemptInfo], now: datetime) -> li
 def _summary(attempts: Sequence[AttemptInfo]) -> LifeStep:
     """Summarize the attempts before the last ones."""
     first, last = attempts[0], attempts[-1]
-    states = Counter(one.state.replace("_", " ") for one in attempts)
+    states = Counter(attempt.state.replace("_", " ") for attempt in attempts)
     which = f"Attempts {first.attempt} to {last.attempt}"
     how = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
     return LifeStep(first.started_at, last.state, which, how)

@@ -85,7 +85,7 @@ class LogRow:
             tenant=line.tenant,
             message=mark(message, wanted),
             is_cut=len(line.message) > most or not is_whole,
-            inline=[one for one in fields if _is_short(one.value)][:_MOST_FIELDS],
+            inline=[field for field in fields if _is_short(field.value)][:_MOST_FIELDS],
             fields=fields,
             words=tuple(wanted),
         )
@@ -96,7 +96,7 @@ class LogRow:
 
 def mark(text: str, wanted: Sequence[str]) -> Markup:
     """Escape the text and mark the searched words."""
-    found = [re.escape(one) for one in wanted if one]
+    found = [re.escape(word) for word in wanted if word]
     if not found:
         return escape(text)
     parts = re.split(f"({'|'.join(found)})", text, flags=re.IGNORECASE)
@@ -111,7 +111,7 @@ def _fields(given: Any, most: int) -> tuple[list[Field], bool]:
         return [], True
     pairs = given.items() if isinstance(given, dict) else [("fields", given)]
     found = [Field(str(name), _text(value)) for name, value in pairs]
-    cut = [Field(one.name, one.value[:most]) for one in found[:200]]
+    cut = [Field(field.name, field.value[:most]) for field in found[:200]]
     return cut, cut == found
 
 
@@ -141,7 +141,7 @@ def _full(at: datetime, zone: tzinfo) -> str:
 
 def as_text(line: LogLine) -> str:
     """Return the line for a text file; line breaks in the message are kept."""
-    fields = "".join(f" {one.name}={one.value}" for one in _fields(line.fields, 1_000_000)[0])
+    fields = "".join(f" {field.name}={field.value}" for field in _fields(line.fields, 1_000_000)[0])
     source = f"run={line.run_id} attempt={line.attempt} {line.job}"
     return f"{line.at.isoformat()} {line.level:<8} {source} {line.message}{fields}\n"
 

@@ -50,7 +50,7 @@ class LogQuery:
 
     @classmethod
     def read(cls, given: QueryParams, place: str = "/logs") -> LogQuery:
-        levels = tuple(one for one in LEVELS if one in given.getlist("level"))
+        levels = tuple(level for level in LEVELS if level in given.getlist("level"))
         old = given.get("run_id")  # links of other pages may use this name
         parts = [("run", old)] if old else []
         parts += [(key, given[key]) for key in KEYS if given.get(key)]
@@ -75,7 +75,7 @@ class LogQuery:
             elif key == "level" and value in LEVELS:
                 levels.append(value)
         rest = _WORD.sub(lambda found: "" if self._is_ours(found) else found[0], text)
-        chosen = tuple(one for one in LEVELS if one in levels)
+        chosen = tuple(level for level in LEVELS if level in levels)
         return replace(self, text=" ".join(rest.split()), parts=tuple(parts.items()), levels=chosen)
 
     @staticmethod
@@ -120,7 +120,7 @@ class LogQuery:
     def words(self) -> list[str]:
         """The words that are marked in matching lines."""
         text = LogText.parse(self.text)
-        return [one.rstrip("*") for one in text.wanted] + [value for _, value in text.fields]
+        return [word.rstrip("*") for word in text.wanted] + [value for _, value in text.fields]
 
     @property
     def is_narrowed(self) -> bool:
@@ -128,7 +128,7 @@ class LogQuery:
 
     @property
     def tokens(self) -> list[Token]:
-        found = [Token("level", one, self._without_level(one)) for one in self.levels]
+        found = [Token("level", level, self._without_level(level)) for level in self.levels]
         for key, value in self.parts:
             rest = tuple(part for part in self.parts if part != (key, value))
             found.append(Token(key, value, self._first(parts=rest).path()))
@@ -142,7 +142,7 @@ class LogQuery:
         return replace(self, cursor=None, back=(), **changes)
 
     def _without_level(self, level: str) -> str:
-        return self._first(levels=tuple(one for one in self.levels if one != level)).path()
+        return self._first(levels=tuple(other for other in self.levels if other != level)).path()
 
     def toggled(self, level: str) -> str:
         """Return the address with this level added or removed. No chosen level means all levels."""
@@ -178,7 +178,7 @@ class LogQuery:
     def path(self, place: str | None = None) -> str:
         place, pairs = place or self.place, self.pairs
         pairs += [("cursor", self.cursor)] if self.cursor else []
-        pairs += [("back", one) for one in self.back[-_MOST_BACK:]] if self.cursor else []
+        pairs += [("back", cursor) for cursor in self.back[-_MOST_BACK:]] if self.cursor else []
         return address(place, pairs)
 
     @property
@@ -186,7 +186,7 @@ class LogQuery:
         """The filter without the position of the page."""
         single = {"q": self.text, "range": self.range, "since": self.since, "until": self.until}
         found = [(key, value) for key, value in single.items() if value]
-        return found + [("level", one) for one in self.levels] + list(self.parts)
+        return found + [("level", level) for level in self.levels] + list(self.parts)
 
     @property
     def hidden(self) -> list[tuple[str, str]]:

@@ -36,7 +36,7 @@ def items(
     found: Attention | None = None, report: Report | None = None
 ) -> tuple[NavItem | None, ...]:
     """Return the entries, each with what needs attention in its section."""
-    made = (None if one is None else NavItem(*one) for one in SECTIONS)
+    made = (None if section is None else NavItem(*section) for section in SECTIONS)
     return tuple(
         None if one is None else replace(one, alarm=needs.alarm(one, found, report)) for one in made
     )

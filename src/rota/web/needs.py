@@ -71,12 +71,12 @@ def more(found: Attention) -> list[More]:
         listed[need.kind] = listed.get(need.kind, 0) + 1
     return [
         More(
-            one.state,
-            plural(left, *(f"more {it}" for it in _MANY.get(one.kind, (one.kind, one.kind)))),
-            "/schedules?attention=1" if one.subject == "schedule" else _PLACES[one.subject],
+            kind.state,
+            plural(left, *(f"more {it}" for it in _MANY.get(kind.kind, (kind.kind, kind.kind)))),
+            "/schedules?attention=1" if kind.subject == "schedule" else _PLACES[kind.subject],
         )
-        for one in found.kinds
-        if (left := one.count - listed.get(one.kind, 0)) > 0
+        for kind in found.kinds
+        if (left := kind.count - listed.get(kind.kind, 0)) > 0
     ]
 
 
@@ -125,7 +125,7 @@ def alarm(
     if item.key == "overview":
         word = "needs attention" if found.total == 1 else "need attention"
         return found.total, found.kinds[0].state, word
-    kinds = [one for one in found.kinds if _SECTIONS.get(one.subject, ("",))[0] == item.key]
+    kinds = [kind for kind in found.kinds if _SECTIONS.get(kind.subject, ("",))[0] == item.key]
     if not kinds:
         return None
-    return sum(one.count for one in kinds), kinds[0].state, _SECTIONS[kinds[0].subject][1]
+    return sum(kind.count for kind in kinds), kinds[0].state, _SECTIONS[kinds[0].subject][1]

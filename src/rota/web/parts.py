@@ -42,7 +42,7 @@ class Part:
         packed = self.packed if takes_gzip else None
         body = packed or self.body.replace(self.mark, mask(token).encode())
         response = Response(body, self.status)
-        response.raw_headers = [it for it in self.headers if it[0] != b"content-length"]
+        response.raw_headers = [header for header in self.headers if header[0] != b"content-length"]
         headers = MutableHeaders(raw=response.raw_headers)
         headers["Content-Length"] = str(len(body))
         if packed is not None:

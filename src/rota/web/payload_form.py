@@ -73,9 +73,9 @@ def _shape(given: dict[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, 
             found = (schema.get("$defs") or {}).get(name.rpartition("/")[2])
             shape = found if isinstance(found, dict) else {}
         elif isinstance(parts := shape.get("anyOf") or shape.get("allOf"), list):
-            kept = [one for one in parts if one.get("type") != "null"]
+            kept = [part for part in parts if part.get("type") != "null"]
             is_nullable = is_nullable or len(kept) < len(parts)
-            if {one.get("type") for one in kept} == {"number", "string"}:
+            if {part.get("type") for part in kept} == {"number", "string"}:
                 return {"type": "exact"}, is_nullable
             shape = kept[0] if len(kept) == 1 else {}
         else:
@@ -86,7 +86,7 @@ def _shape(given: dict[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, 
 def _kind(shape: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
     choices = shape.get("enum") or ([shape["const"]] if "const" in shape else [])
     if choices:
-        return "choice", [(json.dumps(it), str(it)) for it in choices]
+        return "choice", [(json.dumps(choice), str(choice)) for choice in choices]
     kind = shape.get("type")
     if kind == "boolean":
         return "boolean", [("true", "yes"), ("false", "no")]
@@ -108,18 +108,18 @@ def read_fields(
     """Return the payload, and the problems by field. Empty fields get the handler's default."""
     payload: dict[str, Any] = {}
     wrong: dict[str, str] = {}
-    for one in fields:
-        text = given.get(PREFIX + one.name, "")
+    for field in fields:
+        text = given.get(PREFIX + field.name, "")
         if not text.strip():
-            if one.is_required and one.is_nullable:
-                payload[one.name] = None
-            elif one.is_required:
-                wrong[one.name] = "This field is required."
+            if field.is_required and field.is_nullable:
+                payload[field.name] = None
+            elif field.is_required:
+                wrong[field.name] = "This field is required."
             continue
         try:
-            payload[one.name] = _read(one.kind, text, zone)
+            payload[field.name] = _read(field.kind, text, zone)
         except ValueError as error:
-            wrong[one.name] = refusal(error)
+            wrong[field.name] = refusal(error)
     return payload, wrong
 
 

@@ -26,8 +26,8 @@ def properties_of(schema: Any) -> list[Property]:
     if not isinstance(schema, Mapping):
         return []
     found: list[Property] = []
-    for one in _walk(schema, schema, "", 0):
-        found.append(one)
+    for item in _walk(schema, schema, "", 0):
+        found.append(item)
         if len(found) == _MOST_ROWS:
             break
     return found
@@ -73,16 +73,16 @@ def type_of(node: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) ->
     if depth > _DEEPEST:
         return "…"
     if isinstance(values := node.get("enum"), list):
-        return f"one of {', '.join(json.dumps(one, ensure_ascii=False) for one in values[:20])}"
+        return f"one of {', '.join(json.dumps(value, ensure_ascii=False) for value in values[:20])}"
     if "const" in node:
         return f"always {json.dumps(node['const'], ensure_ascii=False)}"
     for key in ("anyOf", "oneOf"):
         if isinstance(choices := node.get(key), list):
-            kinds = [type_of(one, root, depth + 1) for one in choices[:10]]
+            kinds = [type_of(choice, root, depth + 1) for choice in choices[:10]]
             return " or ".join(dict.fromkeys(kinds))
     kind = node.get("type", "anything")
     if isinstance(kind, list):
-        return " or ".join(_WORDS.get(str(one), str(one)) for one in kind)
+        return " or ".join(_WORDS.get(str(name), str(name)) for name in kind)
     if kind == "array":
         items = node.get("items")
         return (

@@ -54,7 +54,7 @@ class Plot:
         known = [value for line in self.lines for value in line.values if value is not None]
         most, unit = max(known, default=0.0), self.unit
         # Long waits are shown in minutes or hours.
-        size = next((it for it in (3600, 60) if unit == "s" and it < most), 1)
+        size = next((seconds for seconds in (3600, 60) if unit == "s" and seconds < most), 1)
         top = round_up(most / size) * size
         # Runs are counted in whole numbers.
         return Scale(4.0 * math.ceil(top / 4) if unit == "count" else top)

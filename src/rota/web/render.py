@@ -82,13 +82,13 @@ def glyph_of(state: str) -> str:
 
 def volume_of(volume: LogVolume, *levels: str) -> list[int]:
     """Return the number of lines of these levels, for each step."""
-    return [sum(one.levels.get(level, 0) for level in levels) for one in volume.steps]
+    return [sum(step.levels.get(level, 0) for level in levels) for step in volume.steps]
 
 
 def render(page: Page, shell: Shell, block: str | None = None) -> str:
     """Render the whole page, or one block of it, which a script asks for to reload a part."""
     template = environment().get_template(page.template)
-    values = {one.name: getattr(page, one.name) for one in dataclasses.fields(page)}
+    values = {field.name: getattr(page, field.name) for field in dataclasses.fields(page)}
     values |= {"page": page, "shell": shell, "time": _timer(shell), "since": _since(shell)}
     if block is None:
         return template.render(values)
@@ -111,7 +111,7 @@ def render_gap(root: str, path: str, since: datetime, until: datetime) -> str:
 
 def render_alone(page: Any) -> str:
     """Render a page without the frame, for viewers who have not signed in."""
-    values = {one.name: getattr(page, one.name) for one in dataclasses.fields(page)}
+    values = {field.name: getattr(page, field.name) for field in dataclasses.fields(page)}
     return environment().get_template(page.template).render(values)
 
 

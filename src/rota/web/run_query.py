@@ -159,9 +159,9 @@ def _texts(value: Any) -> list[str]:
     """Return one part of a stored filter as the values of the address."""
     match value:
         case dict():
-            return [f"{name}:{it}" for name, it in value.items()]
+            return [f"{name}:{text}" for name, text in value.items()]
         case list():
-            return [str(it) for it in value]
+            return [str(text) for text in value]
         case bool():
             return ["yes" if value else "no"]
     return [str(value)]

@@ -40,10 +40,10 @@ class Durations:
 
 def durations(past: Sequence[OccurrenceInfo], timeout: float | None) -> Durations | None:
     """Read the ledger, the newest first; return None if no run has ended."""
-    ended = [it for it in reversed(past) if it.duration_ms is not None]
+    ended = [occurrence for occurrence in reversed(past) if occurrence.duration_ms is not None]
     if not ended:
         return None
-    seconds = [float(it.duration_ms or 0) / 1000 for it in ended]
+    seconds = [float(occurrence.duration_ms or 0) / 1000 for occurrence in ended]
     ranked = sorted(seconds)
     median, p95 = ranked[len(ranked) // 2], ranked[min(len(ranked) - 1, len(ranked) * 95 // 100)]
     most = ranked[-1]
@@ -52,8 +52,8 @@ def durations(past: Sequence[OccurrenceInfo], timeout: float | None) -> Duration
     top = _top(max(most, shown or 0))
     width = charts.WIDTH / len(ended)
     places = [
-        (it.state, f"M{(n + 0.5) * width:.1f} {_y(took, top)}h0")
-        for n, (it, took) in enumerate(zip(ended, seconds, strict=True))
+        (occurrence.state, f"M{(n + 0.5) * width:.1f} {_y(took, top)}h0")
+        for n, (occurrence, took) in enumerate(zip(ended, seconds, strict=True))
     ]
     return Durations(
         good="".join(path for state, path in places if state not in _BAD),

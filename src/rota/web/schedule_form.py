@@ -182,11 +182,11 @@ def read_field(name: str, draft: Draft) -> Any:
         case "instant":
             return _instant(text, draft.zone)
         case "words":
-            return [one.strip() for one in text.split(",") if one.strip()]
+            return [part.strip() for part in text.split(",") if part.strip()]
         case "json":
             return read_payload(text)
         case "requires":
-            return [_requirement(one) for one in text.split(",") if one.strip()]
+            return [_requirement(part) for part in text.split(",") if part.strip()]
     return text
 
 
@@ -250,7 +250,7 @@ def _written(kind: str, value: Any, zone: tzinfo) -> str:
         case "json":
             return json.dumps(value, indent=2, ensure_ascii=False)
         case "requires":
-            return ", ".join(_required(one) for one in value)
+            return ", ".join(_required(item) for item in value)
     return str(value)
 
 

@@ -73,7 +73,7 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
     if one.is_shadow:
         found.append(("it is due", "Record decisions in the ledger, but enqueue nothing (shadow)."))
     if one.requires:
-        names = ", ".join(str(it.get("name", "")) for it in one.requires)
+        names = ", ".join(str(requirement.get("name", "")) for requirement in one.requires)
         found.append(("it is due", f"Run only if these have succeeded: {names}."))
     return found
 

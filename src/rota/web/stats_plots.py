@@ -54,7 +54,7 @@ def failures(stats: Stats, zone: tzinfo) -> Plot:
 
 def _values(stats: Stats, read: Callable[[Activity], float | None]) -> list[float | None]:
     """Return a value per step; without ends a count is 0 and a duration is None."""
-    known = {one.at: one.activity for one in stats.series}
+    known = {step.at: step.activity for step in stats.series}
     nothing = Activity(0, 0, 0, 0, 0, 0, 0, 0.0, None, None, None, None, None, None)
     return [read(known.get(at, nothing)) for at in _times(stats)]
 

@@ -92,7 +92,7 @@ class Watch:
         async def ask() -> dict[int, str]:
             workers = self._limited(self._app.workers)
             found = await workers.page(include_gone=True, limit=_MOST_WORKERS)
-            return {one.id: one.name for one in found.items}
+            return {worker.id: worker.name for worker in found.items}
 
         return await self._once("workers", ask)
 

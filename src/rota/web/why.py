@@ -64,11 +64,11 @@ def panel_of(why: Why) -> WhyPanel:
     first = why.reasons[0]
     links = _links(why)
     shown = [
-        ShownReason(one.sentence, one.since, one.until, one.is_past, to)
-        for one, to in zip(why.reasons, links, strict=True)
+        ShownReason(reason.sentence, reason.since, reason.until, reason.is_past, to)
+        for reason, to in zip(why.reasons, links, strict=True)
     ]
     # Each command once, in the order of the reasons.
-    commands = list(dict.fromkeys(one.command for one in why.reasons if one.command))
+    commands = list(dict.fromkeys(reason.command for reason in why.reasons if reason.command))
     question = _QUESTIONS.get(first.code, _WAITING.get(why.kind, "Why is it waiting?"))
     return WhyPanel(question, shown, first.next_step, commands[:4])
 
@@ -79,7 +79,7 @@ def _links(why: Why) -> list[list[tuple[str, str]]]:
     found = []
     for reason in why.reasons:
         named = [(kind, str(reason.facts[key])) for key, kind in _PAGES if key in reason.facts]
-        new = [one for one in dict.fromkeys(named) if one not in seen]
+        new = [record for record in dict.fromkeys(named) if record not in seen]
         seen.update(new)
         found.append([_link(kind, name) for kind, name in new])
     return found

@@ -113,12 +113,12 @@ class BatchCommands(Commands):
         for part in _portions(list(dict.fromkeys(ids)), _PORTION):
             rows = yield from self._states(part)
             known = {row["id"]: row for row in rows}
-            gone = [would_be(act.action, it, None) for it in part if it not in known]
+            gone = [would_be(act.action, run_id, None) for run_id in part if run_id not in known]
             act.on_progress(len(gone))
             acted = yield from self._act_on_rows(act, rows)
-            items |= {one.id: one for one in [*gone, *acted]}
-        answered = [items[it] for it in dict.fromkeys(ids)]
-        done = sum(one.is_done for one in answered)
+            items |= {item.id: item for item in [*gone, *acted]}
+        answered = [items[run_id] for run_id in dict.fromkeys(ids)]
+        done = sum(item.is_done for item in answered)
         return BulkResult(act.action, act.dry_run, done, len(answered) - done, answered)
 
     def _act_on_rows(self, act: _Act, rows: Rows) -> Plan[list[BulkItem]]:

@@ -227,7 +227,7 @@ class EndWatch:
         if not ids:
             return
         now = time.monotonic()
-        stale = {one for one in ids if self._is_stale(one, now)}
+        stale = {run_id for run_id in ids if self._is_stale(run_id, now)}
         gone: set[int] = set()
         rest = ids
         if (fresh or stale) and self._may_announce():
@@ -239,11 +239,11 @@ class EndWatch:
         with self._lock:
             self._left |= gone
         gaps = _GAPS if self._hears else _GAPS_UNTOLD
-        for one in ids - gone:
-            if (awaited := self._awaited.get(one)) is not None:
+        for run_id in ids - gone:
+            if (awaited := self._awaited.get(run_id)) is not None:
                 gap = gaps[min(awaited.asks, len(gaps) - 1)]
                 awaited.asks += 1
-                heapq.heappush(self._due, (now + gap, one))
+                heapq.heappush(self._due, (now + gap, run_id))
 
     def _is_stale(self, run_id: int, now: float) -> bool:
         awaited = self._awaited.get(run_id)
@@ -257,8 +257,8 @@ class EndWatch:
                 raise
             self._announce_from, self._hears = now + _ANNOUNCE_SECONDS, False
             return set()
-        for one in ids:
-            if (awaited := self._awaited.get(one)) is not None:
+        for run_id in ids:
+            if (awaited := self._awaited.get(run_id)) is not None:
                 awaited.announced_at = now
         return gone
 
@@ -273,7 +273,7 @@ class EndWatch:
 
     def _end(self, ends: dict[int, RunEnd | None]) -> None:
         with self._lock:
-            told = [(self._awaited.pop(one, None), run) for one, run in ends.items()]
+            told = [(self._awaited.pop(run_id, None), run) for run_id, run in ends.items()]
         for awaited, run in told:
             for end in awaited.ends if awaited is not None else ():
                 with suppress(InvalidStateError):  # cancelled meanwhile

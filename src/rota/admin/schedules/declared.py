@@ -91,12 +91,12 @@ class DeclaredSchedules:
         for name in job.schedule_names:
             if ("", name) in self._waiting:
                 raise _declared_by_both(name, job, self._places["", name])
-        for one in self._early:
-            keys = [key for key in one.keys if key in self._waiting]
-            if one.job != job.name or not keys:
+        for early in self._early:
+            keys = [key for key in early.keys if key in self._waiting]
+            if early.job != job.name or not keys:
                 continue
             try:
-                columns = _columns(one.name, one.job, job, one.arguments)
+                columns = _columns(early.name, early.job, job, early.arguments)
             except (JobError, PayloadError) as error:
                 place = self._places[keys[0]]
                 raise type(error)(f"{place}: {error}", hint=error.hint) from None
@@ -175,7 +175,7 @@ class DeclaredSchedules:
 
         registry, written = self._app.registry, 0
         yield from self._check_jobs(wanted)
-        told = [(name, it["job"], it["payload"]) for (_, name), it in wanted.items()]
+        told = [(name, columns["job"], columns["payload"]) for (_, name), columns in wanted.items()]
         yield from check_stored(registry, told)
         ordered = [(*key, said(wanted[key])) for key in sorted(wanted)]
         for first in range(0, len(ordered), _PORTION):
@@ -234,7 +234,7 @@ def _check_requires(wanted: Mapping[Key, Mapping[str, Any]], registry: Registry)
     if any(it["requires"] for it in (*wanted.values(), *(it for _, _, it in by_jobs))):
         from rota.admin.schedules.requirements import check_requires
 
-        told = [(tenant, name, it) for (tenant, name), it in wanted.items()]
+        told = [(tenant, name, columns) for (tenant, name), columns in wanted.items()]
         yield from check_requires([*by_jobs, *told])
 
 

@@ -59,10 +59,10 @@ def declared(
 def check_stored(registry: Registry | None, said: Sequence[Said]) -> Plan[None]:
     """Check the schedules whose job this process does not declare, by the arguments in the
     database."""
-    others = [one for one in said if registry is None or one[1] not in registry]
+    others = [schedule for schedule in said if registry is None or schedule[1] not in registry]
     if not others:
         return
-    problems = yield from schedules.find_payload_problems([one[1:] for one in others])
+    problems = yield from schedules.find_payload_problems([schedule[1:] for schedule in others])
     for place, problem in problems.items():
         name, job, _ = others[place]
         raise PayloadError(

@@ -19,12 +19,12 @@ def check_requires(wanted: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Plan
     exists or is one of them, and none requires itself."""
     by_tenant: dict[str, dict[str, tuple[str, list[str]]]] = {}
     for tenant, name, given in wanted:
-        required = [one["name"] for one in given["requires"]]
+        required = [requirement["name"] for requirement in given["requires"]]
         by_tenant.setdefault(tenant, {})[name] = (given["job"], required)
     by_tenant = {it: said for it, said in by_tenant.items() if any(r for _, r in said.values())}
     if not by_tenant:
         return
-    jobs = {one.name for one in (yield from list_jobs())}
+    jobs = {job.name for job in (yield from list_jobs())}
     for tenant, said in by_tenant.items():
         rows = yield from schedules.read_requirements(tenant)
         graph = {row["name"]: (row["job"], row["requires"]) for row in rows} | said
@@ -33,10 +33,10 @@ def check_requires(wanted: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Plan
 
 
 def _check_one(name: str, required: list[str], graph: Graph, jobs: set[str]) -> None:
-    for one in required:
-        if one not in graph and one not in jobs:
+    for other in required:
+        if other not in graph and other not in jobs:
             raise TimingError(
-                f'schedule "{name}" requires "{one}": no schedule or job has that name'
+                f'schedule "{name}" requires "{other}": no schedule or job has that name'
             )
     way = _way_back(name, graph) if required else None
     if way:

@@ -27,7 +27,7 @@ def timing(schedule: ScheduleInfo) -> Timing:
             f'schedule "{schedule.name}" runs when workers start and has no set times'
         )
     # Not asdict(): it copies deeply, which takes longer than computing the times of a day.
-    return timing_of({one.name: getattr(schedule, one.name) for one in fields(schedule)})
+    return timing_of({field.name: getattr(schedule, field.name) for field in fields(schedule)})
 
 
 def calendar_of(stored: CalendarInfo | None) -> Calendar | None:
@@ -92,7 +92,7 @@ def to_fill(
             f"the range contains more than {MOST_BACKFILLED:,} times of {schedule.name}",
             hint="backfill it in several parts",
         )
-    return [one.at for one in found if calendar is None or calendar.is_allowed(one.at)]
+    return [time.at for time in found if calendar is None or calendar.is_allowed(time.at)]
 
 
 def intervals(schedule: ScheduleInfo, times: Sequence[datetime]) -> list[datetime | None]:
@@ -104,7 +104,7 @@ def intervals(schedule: ScheduleInfo, times: Sequence[datetime]) -> list[datetim
     listed = rule.between(times[0] - _TICK, times[-1], MOST_BACKFILLED)
     before: dict[datetime, datetime | None] = {}
     previous = earlier.at if earlier else None
-    for one in listed:
-        before[one.at] = previous
-        previous = one.at
+    for nominal in listed:
+        before[nominal.at] = previous
+        previous = nominal.at
     return [before.get(at) for at in times]

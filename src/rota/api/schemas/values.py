@@ -115,7 +115,7 @@ ScheduleName = Annotated[str, Path(min_length=1, max_length=200, description="Sc
 
 def read_metadata(given: list[str] | None) -> dict[str, str] | None:
     """Read each as `key:value`."""
-    return {key: value for key, _, value in (one.partition(":") for one in given or ())}
+    return {key: value for key, _, value in (pair.partition(":") for pair in given or ())}
 
 
 def read_cursor(kind: str, cursor: str | None, *types: type) -> tuple[Any, ...] | None:

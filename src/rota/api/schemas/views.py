@@ -71,11 +71,11 @@ def view(
     narrower types where the dataclass only says that a field is a text."""
     hints = get_type_hints(source)
     columns: dict[str, Any] = {
-        one.name: (
-            Annotated[types.get(one.name, hints[one.name]), _CHECKED, _SHOWN],
-            Field(description=about.get(one.name)),
+        field.name: (
+            Annotated[types.get(field.name, hints[field.name]), _CHECKED, _SHOWN],
+            Field(description=about.get(field.name)),
         )
-        for one in fields(source)
+        for field in fields(source)
     }
     made: type[BaseModel] = create_model(
         name,
@@ -98,7 +98,7 @@ def view_of(record: type) -> type[BaseModel]:
     }
     types = {name: _nested(get_args(hint)[0]) for name, (hint, _) in declared.items()}
     about = {name: field.help for name, (_, field) in declared.items() if field is not None}
-    found = {name: one for name, one in types.items() if one is not None}
+    found = {name: kind for name, kind in types.items() if kind is not None}
     return view(record, name_of(record), about, example_of(record), **found)
 
 
@@ -169,4 +169,4 @@ class ChangeBody(Body):
 
 def examples(*given: Mapping[str, Any]) -> ConfigDict:
     """Return `model_config` of a body."""
-    return ConfigDict(json_schema_extra={"examples": [dict(one) for one in given]})
+    return ConfigDict(json_schema_extra={"examples": [dict(example) for example in given]})

@@ -51,9 +51,9 @@ def _parts(url: str, *, is_secret: bool) -> list[tuple[str, str]]:
 
     # libpq marks what must not be shown: passwords, also those of keys, and secrets.
     return [
-        (one.keyword.decode(), one.val.decode())
-        for one in pq.Conninfo.parse(url.encode())
-        if one.val is not None and (one.dispchar == b"*") == is_secret
+        (option.keyword.decode(), option.val.decode())
+        for option in pq.Conninfo.parse(url.encode())
+        if option.val is not None and (option.dispchar == b"*") == is_secret
     ]
 
 

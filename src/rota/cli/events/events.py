@@ -145,7 +145,7 @@ def list_events(
 
 def _print_list(found: list[EventInfo], now: datetime, is_absolute: bool) -> None:
     # Show the column only if there are tenants.
-    is_shared = any(one.tenant for one in found)
+    is_shared = any(event.tenant for event in found)
     rows = [
         (
             one.id, times.shown(one.at, now, is_absolute), *([one.tenant] if is_shared else []),
@@ -164,7 +164,7 @@ def started(one: EventInfo) -> str:
         return "nothing: no job was bound to it"
     if one.outcome == "filtered":
         return f"nothing: the filters of {plural(len(one.told), 'job')} did not match"
-    return ", ".join(it.brief for it in one.told if it.run is not None)
+    return ", ".join(delivery.brief for delivery in one.told if delivery.run is not None)
 
 
 @commands.command("show")
@@ -225,8 +225,8 @@ def bindings(
         remark("no bindings match" if event or job else "no job is bound to an event")
     else:
         rows = [
-            (it.pattern, it.job, compact(it.filter) if it.filter else "",
-             "" if it.is_enabled else "job disabled: its runs wait")
-            for it in found
+            (binding.pattern, binding.job, compact(binding.filter) if binding.filter else "",
+             "" if binding.is_enabled else "job disabled: its runs wait")
+            for binding in found
         ]  # fmt: skip
         table(("EVENT", "JOB", "FILTER", "NOTE"), rows)

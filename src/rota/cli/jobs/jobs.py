@@ -196,8 +196,8 @@ def _edits(job: JobInfo, now: datetime) -> list[str]:
     from rota.model.job_edits import edits_of
 
     return [
-        f"{it.field} by {it.by or 'unknown'} {times.ago(it.at, now)}".rstrip()
-        for it in edits_of(job)
+        f"{edit.field} by {edit.by or 'unknown'} {times.ago(edit.at, now)}".rstrip()
+        for edit in edits_of(job)
     ]
 
 

@@ -241,7 +241,7 @@ def plan(ctx: typer.Context, json: Json = False) -> None:
         print_json(found)
     elif found:
         headers = ("JOB", "OBJECT", "FIELD", "CODE", "DATABASE", "STATUS", "BY")
-        table(headers, [_drift(one, now) for one in found])
+        table(headers, [_drift(drift, now) for drift in found])
     else:
         remark("code and database are in sync")
 

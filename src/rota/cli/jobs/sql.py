@@ -77,7 +77,7 @@ def create(
         "default_payload": values.payload(default_payload, "--default-payload"),
         "events": values.names(events),
     }
-    settings_given: Any = {key: it for key, it in given.items() if it is not None}
+    settings_given: Any = {key: value for key, value in given.items() if value is not None}
     with administer(ctx) as app:
         try:
             made = app.jobs.by(actor()).sync.create(name, sql, reason=reason, **settings_given)

@@ -68,13 +68,13 @@ def _news(queue: QueueInfo, shown: Callable[[datetime | None], str]) -> str:
 
 
 def _total(found: list[QueueInfo]) -> str:
-    queued, running = sum(it.queued for it in found), sum(it.running for it in found)
+    queued, running = sum(queue.queued for queue in found), sum(queue.running for queue in found)
     return f"{plural(len(found), 'queue')}, {queued:,} queued, {running:,} running{counted(found)}"
 
 
 def counted(found: list[QueueInfo]) -> str:
     """Return the age of the counts: those of very many runs are not renewed each time."""
-    oldest = max((it.counted_seconds for it in found), default=0)
+    oldest = max((queue.counted_seconds for queue in found), default=0)
     return f"; counted {times.span(oldest)} ago" if oldest >= _OLD_SECONDS else ""
 
 

@@ -190,7 +190,7 @@ def _print(line: LogLine) -> None:
 
 def line_text(line: LogLine) -> str:
     """Return the message and its fields."""
-    fields = [f"{one_line(name)}={compact(it)}" for name, it in as_pairs(line.fields).items()]
+    fields = [f"{one_line(name)}={compact(value)}" for name, value in as_pairs(line.fields).items()]
     return "  ".join([line.message, *([" ".join(fields)] if fields else [])])
 
 

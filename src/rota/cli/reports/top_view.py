@@ -43,8 +43,8 @@ class Inflow:
         self.rates: dict[str, float] = {}
 
     def learn(self, seen: Overview) -> None:
-        for it in seen.queues:
-            queue = it.queue
+        for rated in seen.queues:
+            queue = rated.queue
             depth = queue.queued + queue.scheduled + queue.blocked + queue.running
             counted = (seen.at - timedelta(seconds=queue.counted_seconds)).timestamp()
             before = self._seen.get(queue.name)
@@ -53,7 +53,7 @@ class Inflow:
             self._seen[queue.name] = (counted, depth)
             if before is not None:
                 grown = (depth - before[1]) / (counted - before[0])
-                self.rates[queue.name] = max(0.0, it.per_second + grown)
+                self.rates[queue.name] = max(0.0, rated.per_second + grown)
 
 
 @dataclass
@@ -95,10 +95,10 @@ class Frame:
 
     def _head(self) -> str:
         seen = self.seen
-        queued = sum(it.queue.queued for it in seen.queues)
-        live = [one for one in seen.workers if one.status == "live"]
+        queued = sum(queue.queue.queued for queue in seen.queues)
+        live = [worker for worker in seen.workers if worker.status == "live"]
         running, slots = sum(it.running for it in seen.workers), sum(it.concurrency for it in live)
-        out = sum(it.per_second for it in seen.queues)
+        out = sum(queue.per_second for queue in seen.queues)
         return (
             f"{times.local(seen.at):%H:%M:%S %Z}  {queued:,} queued  {running:,}/{slots:,} slots  "
             f"{rate(sum(self.inflow.rates.values()))} in  {rate(out)} out  {self.hint}"
@@ -108,7 +108,7 @@ class Frame:
         return [self._queues(), self._workers(), self._running(), self._failing(), self._coming()]
 
     def _queues(self) -> Section:
-        rows = [self._queue(it) for it in self.seen.queues]
+        rows = [self._queue(queue) for queue in self.seen.queues]
         headers = (
             "QUEUE", "STATE", "QUEUED>", "OLDEST>", "LATER>", "RUN>", "IN>", "OUT>", "WORKERS>"
         )  # fmt: skip
@@ -154,14 +154,14 @@ class Frame:
             )
             for run in self.seen.running
         ]  # fmt: skip
-        total = max(len(rows), sum(it.queue.running for it in self.seen.queues))
+        total = max(len(rows), sum(queue.queue.running for queue in self.seen.queues))
         headers = ("RUN>", "JOB", "FOR>", "DONE>", "WORKER>", "MESSAGE")
         return Section("RUNNING LONGEST", headers, rows, "nothing is running", total)
 
     def _failing(self) -> Section:
         rows: list[tuple[object, ...]] = [
-            (one.job, one.failures, one.attempts, first_line(one.last_error))
-            for one in self.seen.failing
+            (job.job, job.failures, job.attempts, first_line(job.last_error))
+            for job in self.seen.failing
         ]
         span = times.span(self.failing_seconds)
         headers = ("JOB", "FAILED>", "OF>", "LAST ERROR")

@@ -256,11 +256,11 @@ def _print(result: BulkResult, is_json: bool) -> int:
     if is_json:
         print_json(result)
         return 1 if result.refused else 0
-    for one in result.items:
-        if not one.is_done:
-            _print_refusal(result, one)
+    for item in result.items:
+        if not item.is_done:
+            _print_refusal(result, item)
         else:
-            say(f"run {one.id} {'would be: ' if result.is_dry_run else ''}{_WORDS[one.outcome]}")
+            say(f"run {item.id} {'would be: ' if result.is_dry_run else ''}{_WORDS[item.outcome]}")
     return 1 if result.refused else 0
 
 

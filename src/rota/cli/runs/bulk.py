@@ -46,7 +46,7 @@ def list_actions(
     if json:
         print_json(found.items)
     elif found.items:
-        table(HEADERS, [row(one, now, absolute) for one in found.items])
+        table(HEADERS, [row(action, now, absolute) for action in found.items])
     else:
         remark("no bulk actions")
     paging.more(len(found.items), found.cursor)

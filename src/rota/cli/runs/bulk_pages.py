@@ -53,8 +53,8 @@ def facts_of(action: BulkAction, now: datetime) -> Iterator[tuple[str, object]]:
     yield "reason", action.reason
     if action.state == "running" and (action.error or not action.has_worker):
         yield "note", news(action)
-    for one in action.problems:
-        yield f"run {one['id']}", one["reason"]
+    for problem in action.problems:
+        yield f"run {problem['id']}", problem["reason"]
 
 
 def print_action(action: BulkAction, is_json: bool) -> int:
@@ -74,8 +74,8 @@ def print_action(action: BulkAction, is_json: bool) -> int:
     if action.worked:
         others = f", {action.skipped:,} skipped, {action.failed:,} failed"
         say(f"{plural(action.done, 'run')} {PAST[action.verb]}{others}")
-    for one in action.problems:
-        remark(f"error: {one['reason']}")
+    for problem in action.problems:
+        remark(f"error: {problem['reason']}")
     return 1 if action.failed else 0
 
 

@@ -85,7 +85,7 @@ def list_errors(
     if not page.groups:
         remark("no errors match" if standing or job or text or since else "nothing has failed")
         return
-    table(HEADERS, [_row(one, now, absolute) for one in page.groups])
+    table(HEADERS, [_row(group, now, absolute) for group in page.groups])
     told = ", ".join(f"{count:,} {name}" for name, count in sorted(page.standings.items()))
     remark(
         f"{told}; {plural(page.failures, 'failure')} since {times.shown(page.since, now, absolute)}"
@@ -94,9 +94,9 @@ def list_errors(
 
 
 def _standings(given: list[str] | None) -> tuple[str, ...] | None:
-    found = [one for text in given or [] for one in values.names(text) or []]
-    for one in found:
-        values.choice(one, STANDINGS, "--standing")
+    found = [name for text in given or [] for name in values.names(text) or []]
+    for name in found:
+        values.choice(name, STANDINGS, "--standing")
     return tuple(found) or None
 
 
@@ -152,7 +152,7 @@ def _telling(traits: list[Trait]) -> list[Trait]:
 
 
 def _shares(trait: Trait, looked_at: int) -> str:
-    shares = ", ".join(f"{one.value} ({one.runs:,})" for one in trait.shares)
+    shares = ", ".join(f"{share.value} ({share.runs:,})" for share in trait.shares)
     return f"{shares} of {looked_at:,}"
 
 

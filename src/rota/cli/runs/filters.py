@@ -154,7 +154,7 @@ def filtered(command: F) -> F:
             own.append(inspect.Parameter(name, kind, default=default, annotation=hints[name]))
     made: Any = wrapper
     made.__signature__ = inspect.Signature(own)
-    made.__annotations__ = {it.name: it.annotation for it in own}
+    made.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
     return made  # type: ignore[no-any-return]
 
 

@@ -159,10 +159,10 @@ def _json_section(title: str, value: Any) -> None:
 def _print_attempts(attempts: list[AttemptInfo]) -> None:
     rows = [
         (
-            one.attempt, one.state, one.worker, times.absolute(one.started_at),
-            times.took(one.duration_ms), _attempt_news(one),
+            attempt.attempt, attempt.state, attempt.worker, times.absolute(attempt.started_at),
+            times.took(attempt.duration_ms), _attempt_news(attempt),
         )
-        for one in attempts
+        for attempt in attempts
     ]  # fmt: skip
     table(("#>", "STATE", "WORKER>", "STARTED", "TOOK>", "DETAILS"), rows)
 
@@ -181,7 +181,7 @@ def _error_text(one: AttemptInfo) -> str:
 
 
 def _print_failure(attempts: list[AttemptInfo]) -> None:
-    failed = [one for one in attempts if one.error]
+    failed = [attempt for attempt in attempts if attempt.error]
     if not failed:
         return
     last = failed[-1]

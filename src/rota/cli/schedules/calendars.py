@@ -62,10 +62,10 @@ def list_calendars(
             headers,
             [
                 (
-                    one.name, *_summary(as_pairs(one.definition)), one.schedules,
-                    times.shown(one.updated_at, now, absolute), one.description,
+                    calendar.name, *_summary(as_pairs(calendar.definition)), calendar.schedules,
+                    times.shown(calendar.updated_at, now, absolute), calendar.description,
                 )
-                for one in found
+                for calendar in found
             ],
         )  # fmt: skip
 

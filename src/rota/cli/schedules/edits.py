@@ -48,7 +48,7 @@ def edits(
     elif not found.items:
         remark("no edits")
     else:
-        rows = [_row(one, now, absolute) for one in found.items]
+        rows = [_row(edit, now, absolute) for edit in found.items]
         table(("ENTRY>", "WHEN", "WHO", "WHAT", "CHANGES", "WHY"), rows)
     paging.more(len(found.items), found.cursor)
 

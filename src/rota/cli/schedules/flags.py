@@ -135,9 +135,9 @@ def takes(*keys: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         hints = get_type_hints(command, include_extras=True)
         own = [
-            one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
-            for one in inspect.signature(command).parameters.values()
-            if one.kind is not inspect.Parameter.VAR_KEYWORD
+            parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in inspect.signature(command).parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         ]
         signature = inspect.Signature([*own, *map(_parameter, keys)])
 
@@ -173,7 +173,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any]:
         if text in (NONE, [NONE]) and NONE not in flag.metavar.split("|"):
             found[key] = None
         elif flag.is_list:
-            found[key] = [flag.read(one, option(key)) for one in text]
+            found[key] = [flag.read(item, option(key)) for item in text]
         else:
             found[key] = flag.read(text, option(key))
     for key in _INSTANTS:

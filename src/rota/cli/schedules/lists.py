@@ -121,7 +121,7 @@ def list_schedules(
     if json:
         print_json(found)
     elif not found:
-        is_narrowed = any(it is not None for key, it in wanted.items() if key != "order")
+        is_narrowed = any(value is not None for key, value in wanted.items() if key != "order")
         none = "no schedules; create one with `rota schedules create`"
         remark("no schedules match" if is_narrowed else none)
     else:

@@ -27,12 +27,12 @@ def draw(load: Load) -> None:
         cells = "".join(f"{_shade(count, most) * 2} " for count in day.hours)
         say(f"{day.day:%a %d %b} {cells}".rstrip())
     say(f"{'':11}{_legend(most)}")
-    _section("pile-ups", [_pile_up(one) for one in load.pile_ups])
+    _section("pile-ups", [_pile_up(pile_up) for pile_up in load.pile_ups])
     _section(
         "likely overlaps, based on the duration of past runs",
-        [_overlap(one) for one in load.overlaps],
+        [_overlap(overlap) for overlap in load.overlaps],
     )
-    _section("suggestions", [_advice(one) for one in load.suggestions])
+    _section("suggestions", [_advice(suggestion) for suggestion in load.suggestions])
     _section("not included", [f"{one.schedule}: {one.reason}" for one in load.left_out])
 
 

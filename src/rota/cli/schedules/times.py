@@ -116,7 +116,7 @@ def backfill(
     first, last = values.since(start, "--from"), values.since(end, "--until")
     with administer(ctx) as app:
         now = app.clock.sync.now()
-        ends: Any = [_at(one, now) for one in (first, last)]
+        ends: Any = [_at(end_, now) for end_ in (first, last)]
         asked: Any = {"rate": rate, "priority": priority, "again": again, "tenant": tenant}
         done = acting(app).backfill(name, *ends, dry_run=True, **asked)
         if not dry_run:

@@ -52,7 +52,7 @@ class Reloader:
 
     def run(self) -> int:
         stops = (signal.SIGINT, signal.SIGTERM)
-        before = {one: signal.signal(one, self._on_signal) for one in stops}
+        before = {number: signal.signal(number, self._on_signal) for number in stops}
         try:
             self._start()
             while not self._signals:
@@ -63,8 +63,8 @@ class Reloader:
             self._kill()
             if self._server is not None:
                 self._server.stop()
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._signals += 1

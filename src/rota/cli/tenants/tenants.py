@@ -91,7 +91,7 @@ def list_tenants(
     if json:
         print_json(found)
     elif found:
-        table(HEADERS, [_row(one, now, absolute) for one in found])
+        table(HEADERS, [_row(tenant, now, absolute) for tenant in found])
         if page.cursor is None and after is None:
             remark(plural(len(found), "tenant"))
     else:
@@ -105,7 +105,7 @@ def list_tenants(
 
 def _row(one: TenantInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
     state = "paused" if one.is_paused else "active"
-    done = (f"{it:,}" for it in (one.running, one.succeeded_today, one.failed_today))
+    done = (f"{count:,}" for count in (one.running, one.succeeded_today, one.failed_today))
     counts = (f"{one.waiting:,}", f"{one.held:,}" if one.held else "", *done)
     news = _pause(one, lambda at: times.shown(at, now, is_absolute)) or one.description
     return one.name, state, *counts, one.schedules, news

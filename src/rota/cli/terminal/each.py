@@ -42,7 +42,7 @@ def each(
             except (DatabaseError, SchemaError):
                 raise
             except RotaError as error:
-                flags = {flag for one in ctx.command.params for flag in one.opts}
+                flags = {flag for param in ctx.command.params for flag in param.opts}
                 code = max(code, fail(error, flags))
                 told.append({noun: thing, "is_done": False, "error": typed(str(error), flags)})
     if is_json:

@@ -35,7 +35,7 @@ def _complete(ask: Callable[..., list[str]]) -> Callable[[typer.Context, str], l
 def _schedules(app: App) -> list[str]:
     """Return names as lists print them."""
     found = app.schedules.sync.page(limit=10_000).items
-    return [whole_name(it.tenant, it.name) for it in found]
+    return [whole_name(schedule.tenant, schedule.name) for schedule in found]
 
 
 def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
@@ -57,8 +57,8 @@ subject_names = _complete(
 )
 tenant_names = _complete(lambda app: [it.name for it in app.tenants.sync.page(limit=1000).items])
 limit_names = _complete(
-    lambda app: [whole_name(it.tenant, it.name) for it in app.limits.sync.list()]
+    lambda app: [whole_name(limit.tenant, limit.name) for limit in app.limits.sync.list()]
 )
-calendar_names = _complete(lambda app: [it.name for it in app.calendars.sync.list()])
-cleanup_names = _complete(lambda app: [it.name for it in app.cleanup.sync.list()])
+calendar_names = _complete(lambda app: [calendar.name for calendar in app.calendars.sync.list()])
+cleanup_names = _complete(lambda app: [rule.name for rule in app.cleanup.sync.list()])
 template_names = _complete(lambda app: [it.name for it in app.schedules.sync.templates()])

@@ -35,6 +35,6 @@ def typed(text: str, flags: Collection[str]) -> str:
 
     def flag(name: str) -> str:
         known = _FLAGS.get(name, (f"--{name.replace('_', '-')}",))
-        return next((one for one in known if one in flags), name)
+        return next((flag for flag in known if flag in flags), name)
 
     return _SECONDS.sub(r"\1s", renamed(said(text, "cli"), flag))

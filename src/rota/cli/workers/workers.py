@@ -67,8 +67,8 @@ def list_workers(
         code = Code.of(found)
         rows = [(*_row(it, now, absolute), *code.cells(it), news(it)) for it in found]
         table((*HEADERS, *code.headers, "NOTE"), rows)
-        slots = sum(one.concurrency for one in found if one.status == "live")
-        running = sum(one.running for one in found)
+        slots = sum(worker.concurrency for worker in found if worker.status == "live")
+        running = sum(worker.running for worker in found)
         told = (plural(len(found), "worker"), f"{running:,} running", plural(slots, "slot"))
         remark(", ".join(told))
     else:
@@ -94,7 +94,7 @@ class Code(NamedTuple):
 
     @classmethod
     def of(cls, found: Collection[WorkerInfo]) -> Self:
-        return cls(any(it.release for it in found), len({it.version for it in found}) > 1)
+        return cls(any(worker.release for worker in found), len({it.version for it in found}) > 1)
 
     @property
     def headers(self) -> tuple[str, ...]:

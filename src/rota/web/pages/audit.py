@@ -99,7 +99,7 @@ async def show_entry(request: Request) -> Response:
 
 
 def row_of(entry: AuditEntry) -> AuditRow:
-    changed = [one.brief for one in differences_of(entry) if not one.is_same]
+    changed = [change.brief for change in differences_of(entry) if not change.is_same]
     return AuditRow(
         entry=entry,
         path=f"/audit/{entry.id}",

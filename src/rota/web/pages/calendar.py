@@ -147,12 +147,12 @@ async def show_calendar(request: Request) -> Response:
         ahead=ahead,
         calendars=[
             CalendarRow(
-                one,
-                calendar_path(one.name),
-                calendar_draft("", one.definition).timezone,
-                closed_words(one.definition),
+                calendar,
+                calendar_path(calendar.name),
+                calendar_draft("", calendar.definition).timezone,
+                closed_words(calendar.definition),
             )
-            for one in calendars
+            for calendar in calendars
         ],
         ranges=RANGES,
         shown=_SHOWN,
@@ -183,7 +183,7 @@ async def _ahead(scope: PageScope, query: CalendarQuery, zone: tzinfo) -> DayAhe
         else f"24 hours from {local:%a} {local.day} {local:%b, %H:%M}"
     )
     return DayAhead(
-        rows=[_lane(one, start, now) for one in found.items],
+        rows=[_lane(lane, start, now) for lane in found.items],
         title=title,
         ticks=_ticks(start, zone),
         before=query.path(day=query.day - 1 or None) + "#ahead" if query.day else None,

@@ -175,7 +175,7 @@ async def show_error(request: Request) -> Response:
         span_words=ErrorQuery(span=span).words,
         ranges=_ranges(span, lambda key: path if key == "24h" else f"{path}?range={key}"),
         trace=frames.parts_of(details.traceback) if details.traceback else [],
-        traits=[it for it in details.traits if it.name != "job" or len(it.shares) > 1],
+        traits=[trait for trait in details.traits if trait.name != "job" or len(trait.shares) > 1],
         failed=await _failed(scope, group.id),
         runs=[RunRow.of(run, now) for run in runs.runs],
         runs_path=f"/runs?{urlencode({'group': group.id})}",

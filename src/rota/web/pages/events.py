@@ -121,7 +121,7 @@ def _started(event: EventInfo) -> str:
         return "nothing: no job was bound to it"
     if event.outcome == "filtered":
         return "nothing: no filter matched"
-    return ", ".join(it.brief for it in event.told if it.run is not None)
+    return ", ".join(delivery.brief for delivery in event.told if delivery.run is not None)
 
 
 async def list_events(request: Request) -> Response:
@@ -184,7 +184,7 @@ async def _replay(scope: PageScope, given: dict[str, str], *, dry_run: bool) -> 
 
 
 async def _ask(scope: PageScope, given: dict[str, str], error: str | None = None) -> Response:
-    jobs = [one.name for one in await scope.jobs.list()]
+    jobs = [job.name for job in await scope.jobs.list()]
     plan = None
     if given["job"] and error is None:
         try:

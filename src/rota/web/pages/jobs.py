@@ -104,12 +104,12 @@ async def list_jobs(request: Request) -> Response:
     )
     depths = await scope.jobs.depths()
     stats = await scope.stats.get(most_jobs=_MOST_JOBS)
-    activity = {one.job: one.activity for one in stats.jobs}
+    activity = {job.job: job.activity for job in stats.jobs}
     rows = [
         JobRow(
-            one, path_of(one.name), depths.get(one.name, no_depth(one.name)), activity.get(one.name)
+            job, path_of(job.name), depths.get(job.name, no_depth(job.name)), activity.get(job.name)
         )
-        for one in found.items
+        for job in found.items
     ]
     onward = found.cursor and query.path(cursor=write_cursor(_KIND, *found.cursor))
     return await scope.show(JobsPage(rows, query, onward or None))

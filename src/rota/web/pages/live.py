@@ -70,7 +70,7 @@ async def take(listener: StreamClient, patience: float, pace: float) -> list[Sen
     """Take messages at the same moments for all clients, because simultaneous requests share one
     result. Changes by users are sent at once."""
     taken = await listener.take(patience)
-    if not taken or not pace or any(it.event and it.event.topic == "audit" for it in taken):
+    if not taken or not pace or any(sent.event and sent.event.topic == "audit" for sent in taken):
         return taken
     await listener.rest(pace - time.monotonic() % pace)
     return taken + await listener.take(0)
@@ -86,7 +86,7 @@ def _news(known: Attention | None, seen: Attention | None) -> set[str]:
 
 
 def _substance(found: Attention | None) -> list[object]:
-    return [] if found is None else [found.kinds, *(one.substance for one in found.needs)]
+    return [] if found is None else [found.kinds, *(need.substance for need in found.needs)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,7 @@ async def download(request: Request) -> Response:
 async def _pages(scope: PageScope, query: LogQuery, found: Any, show: Any) -> AsyncIterator[str]:
     sent = 0
     while True:
-        yield "".join(show(one) for one in found.lines)
+        yield "".join(show(row) for row in found.lines)
         sent += len(found.lines)
         if found.cursor is None or sent >= MOST_DOWNLOADED:
             return

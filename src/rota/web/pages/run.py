@@ -135,8 +135,8 @@ def _page(
 ) -> RunDetailPage:
     run = details.run
     attempts = [
-        ShownAttempt(one, parts_of(one.traceback) if one.traceback else [])
-        for one in reversed(details.attempts)
+        ShownAttempt(attempt, parts_of(attempt.traceback) if attempt.traceback else [])
+        for attempt in reversed(details.attempts)
     ]
     return RunDetailPage(
         run=run,
@@ -172,7 +172,7 @@ def _parent(by: object) -> int | None:
 
 async def _log(scope: PageScope, run: RunInfo, now: datetime) -> RunLog:
     given = scope.request.query_params
-    chosen = tuple(one for one in LEVELS if one in given.getlist("level"))
+    chosen = tuple(level for level in LEVELS if level in given.getlist("level"))
     chosen = () if len(chosen) == len(LEVELS) else chosen
     text = given.get("q", "").strip()[:1000]
     query = LogQuery(text=text, levels=chosen, parts=(("run", str(run.id)),))
@@ -184,10 +184,10 @@ async def _log(scope: PageScope, run: RunInfo, now: datetime) -> RunLog:
         error = str(wrong)
     is_over = run.finished_at is not None and run.finished_at < now - _LATE_LINES
     return RunLog(
-        lines=[LogRow.of(one, zone_of(scope.request), now, query.words) for one in lines],
+        lines=[LogRow.of(line, zone_of(scope.request), now, query.words) for line in lines],
         text=text,
         chosen=chosen,
-        levels=[_level(run.id, one, chosen, text) for one in reversed(LEVELS)],
+        levels=[_level(run.id, level, chosen, text) for level in reversed(LEVELS)],
         stream="" if is_over or error else query.path("/logs/stream"),
         earlier=query.path("/logs/earlier") if cursor else None,
         all_path=query.path("/logs"),
@@ -197,8 +197,8 @@ async def _log(scope: PageScope, run: RunInfo, now: datetime) -> RunLog:
 
 
 def _level(run_id: int, level: str, chosen: tuple[str, ...], text: str) -> Choice:
-    wanted = [one for one in LEVELS if (one in chosen) != (one == level)]
-    pairs = [("level", one) for one in wanted if len(wanted) < len(LEVELS)]
+    wanted = [other for other in LEVELS if (other in chosen) != (other == level)]
+    pairs = [("level", shown) for shown in wanted if len(wanted) < len(LEVELS)]
     pairs += [("q", text)] if text else []
     path = f"/runs/{run_id}?{urlencode(pairs)}#log" if pairs else f"/runs/{run_id}#log"
     return Choice(level, path, level in chosen, glyph=GLYPHS[level])

@@ -90,17 +90,17 @@ async def _values(scope: PageScope, key: str, start: str) -> list[tuple[str, str
         return _fitting(((one.id, f"{one.error_type}: {one.error}"[:80]) for one in groups), start)
     if key == "worker":
         workers = await scope.workers.list()
-        return _fitting(((str(one.id), one.name) for one in workers), start)
+        return _fitting(((str(worker.id), worker.name) for worker in workers), start)
     if key in _PLACES:
         is_whole = bool(start) and (key != "payload" or "=" in start or ":" in start)
         return [(start, _PLACES[key])] if is_whole else []
     if key in TIMES:
         return _fitting(((span, "ago") for span in _SPANS), start)
     if key == "job":
-        return _fitting(((one.name, one.queue) for one in await scope.jobs.list()), start)
+        return _fitting(((job.name, job.queue) for job in await scope.jobs.list()), start)
     if key == "queue":
         queues = await scope.queues.list()
-        return _fitting(((one.name, f"{one.queued:,} queued") for one in queues), start)
+        return _fitting(((queue.name, f"{queue.queued:,} queued") for queue in queues), start)
     return _fitting(await _recent(scope, key), start)
 
 
@@ -116,7 +116,7 @@ async def _recent(scope: PageScope, key: str) -> Iterable[tuple[str, str]]:
 def _fitting(values: Iterable[tuple[str, str]], start: str) -> list[tuple[str, str]]:
     """Return values that begin with the text first, then those that contain it."""
     low = start.lower()
-    held = [one for one in values if low in one[0].lower()]
+    held = [value for value in values if low in value[0].lower()]
     return sorted(held, key=lambda one: not one[0].lower().startswith(low))[:_MOST]
 
 

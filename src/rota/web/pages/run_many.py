@@ -47,7 +47,7 @@ class Picked:
             if not query.narrows:
                 raise FilterError("this would select every run", hint="filter the list first")
             return cls(verb, (), query)
-        if not ids or len(ids) > MOST_PICKED or not all(_is_id(it) for it in ids):
+        if not ids or len(ids) > MOST_PICKED or not all(_is_id(run_id) for run_id in ids):
             raise FilterError(
                 "no runs are selected", hint="select some, or all that match the filter"
             )
@@ -55,7 +55,7 @@ class Picked:
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        which = [("id", str(it)) for it in self.ids] or [("all", "1")]
+        which = [("id", str(run_id)) for run_id in self.ids] or [("all", "1")]
         return [("verb", self.verb), *which, *self.query.pairs]
 
     async def count(self, scope: PageScope) -> RunCounts:
@@ -133,7 +133,7 @@ async def _act_on_picked(scope: PageScope, picked: Picked, form: Form) -> Respon
     }  # fmt: skip
     result = await acts[picked.verb](picked.ids, reason=reason)
     said = plural(result.done, *_SAID[picked.verb])
-    refused = [one for one in result.items if not one.is_done]
+    refused = [item for item in result.items if not item.is_done]
     if refused:
         said += f"; {len(refused)} not: {refused[0].reason}"
     return scope.go(picked.query.path(), said)

@@ -99,11 +99,11 @@ async def _page(
 ) -> NewRunPage:
     wrong = dict(errors or {})
     fields = fields_of(job.payload_schema) if job else []
-    known = {one.name for one in fields}
+    known = {field.name for field in fields}
     is_json = is_json or not fields or any(name not in known for name in values or {})
     shown = [
-        replace(one, value=_value(one, values or {}, texts), error=wrong.get(one.name))
-        for one in fields
+        replace(field, value=_value(field, values or {}, texts), error=wrong.get(field.name))
+        for field in fields
     ]
     back = "" if job is None else f"&job={job.name}"
     return NewRunPage(
@@ -171,7 +171,7 @@ async def _try(
     try:
         run = await scope.runs.enqueue(job.name, payload, **options)
     except InputError as error:
-        names = {one.name for one in fields} if "payload" not in form else set()
+        names = {field.name for field in fields} if "payload" not in form else set()
         by_field, rest = blamed(str(error), names)
         return by_field, rest, None
     return {}, [], (run.id, run.is_duplicate)

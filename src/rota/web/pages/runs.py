@@ -129,12 +129,12 @@ async def list_runs(request: Request) -> Response:
         # A number is the id of a run; any other text narrows the list.
         if text.isdecimal():
             return scope.go(f"/runs/{text[:18]}")
-        return scope.go(query.with_text(text, {one.name for one in await scope.jobs.list()}).path())
+        return scope.go(query.with_text(text, {job.name for job in await scope.jobs.list()}).path())
     seconds = _HEAVY_SECONDS if query.reads_payloads else _SECONDS
     found = await scope.runs.page(
         limit=PAGE_SIZE, cursor=query.cursor, seconds=seconds, **query.filters
     )
-    counts = {one.state: one for one in await _counts(scope, query)}
+    counts = {count.state: count for count in await _counts(scope, query)}
     now = await scope.now()
     page = RunsPage(
         runs=[RunRow.of(run, now) for run in found.runs],
@@ -143,7 +143,7 @@ async def list_runs(request: Request) -> Response:
         matching=_matching(query, counts),
         older=None if found.cursor is None else query.path(cursor=found.cursor),
         searched_to=found.searched_to,
-        views=[_view(one, query) for one in await scope.views.list()],
+        views=[_view(view, query) for view in await scope.views.list()],
         actions=list((await scope.bulk.page(is_open=True, limit=5)).items),
         kinds=await _kinds(scope, query) if query.dead else [],
     )
@@ -153,17 +153,17 @@ async def list_runs(request: Request) -> Response:
 async def _kinds(scope: PageScope, query: RunQuery) -> list[Kind]:
     """Return the most frequent error groups among the dead letters of the last month."""
     found = await scope.web.watch.kinds(query.filters.get("job"))
-    groups = sorted((it for it in found if it.recent_runs), key=lambda it: -it.recent_runs)
+    groups = sorted((group for group in found if group.recent_runs), key=lambda it: -it.recent_runs)
     chosen = query.filters.get("error_group")
     return [
         Kind(
-            name=f"{one.error_type}: {one.error}",
-            about=", ".join(one.jobs[:3]),
-            path=query.plus("group", one.id),
-            runs=one.recent_runs,
-            is_chosen=one.id == chosen,
+            name=f"{group.error_type}: {group.error}",
+            about=", ".join(group.jobs[:3]),
+            path=query.plus("group", group.id),
+            runs=group.recent_runs,
+            is_chosen=group.id == chosen,
         )
-        for one in groups[:_MOST_KINDS]
+        for group in groups[:_MOST_KINDS]
     ]
 
 
@@ -185,12 +185,12 @@ def _matching(query: RunQuery, counts: dict[str, StateCount]) -> str:
     if query.dead:
         return ""
     states = [value for key, value in query.parts if key == "state"]
-    return _told([counts[it] for it in states or RUN_STATES if it in counts])
+    return _told([counts[state] for state in states or RUN_STATES if state in counts])
 
 
 def _told(counts: list[StateCount]) -> str:
-    runs = sum(one.runs for one in counts)
-    if all(one.is_exact for one in counts):
+    runs = sum(count.runs for count in counts)
+    if all(count.is_exact for count in counts):
         return f"{runs:,}"
     return f"{runs:,}+" if runs else ""
 

@@ -112,7 +112,7 @@ async def show_schedule(request: Request) -> Response:
             strip=Strip(tuple(cell_of(it.decision, it.reason, it.state) for it in reversed(past))),
             durations=durations(past, schedule.timeout_seconds),
             manual=manual.items,
-            edits=[_edit(schedule, one) for one in edits.items],
+            edits=[_edit(schedule, edit) for edit in edits.items],
             overrides=len(await scope.schedules.overrides(name, tenant=tenant)),
             reset=path_of(name, tenant, "reset"),
             policies=policies(schedule),
@@ -153,13 +153,13 @@ async def _ledger(scope: PageScope, schedule: ScheduleInfo) -> Ledger:
     zone = zone_named(schedule.timezone)
     rows = [
         LedgerRow(
-            it,
-            reason_of(it),
-            words.day(it.nominal_at, zone),
-            words.wall(it.nominal_at, zone),
-            words.day(it.through_at, zone),
+            occurrence,
+            reason_of(occurrence),
+            words.day(occurrence.nominal_at, zone),
+            words.wall(occurrence.nominal_at, zone),
+            words.day(occurrence.through_at, zone),
         )
-        for it in found.items
+        for occurrence in found.items
     ]
     older = None if found.cursor is None else write_cursor(kind, *found.cursor)
     return Ledger(

@@ -186,11 +186,11 @@ async def reset(request: Request) -> Response:
     scope.check("schedules.update")
     form = await read_form(request)
     name, tenant = scope.name(), tenant_of(request)
-    fields = [one for one in form.all("field") if one in LABELS]
+    fields = [field for field in form.all("field") if field in LABELS]
     if not fields:
         return scope.go(path_of(name, tenant), "Nothing was selected, so nothing was changed")
     await scope.schedules.update(name, tenant=tenant, reset=fields, reason=form.text("reason"))
-    words = ", ".join(label_of(one) for one in fields)
+    words = ", ".join(label_of(field) for field in fields)
     return scope.go(path_of(name, tenant), f"Reset to the code: {words}")
 
 
@@ -219,11 +219,11 @@ async def _ask_revert(scope: PageScope, error: str | None = None, status: int = 
     edit = await scope.schedules.edit(name, entry, tenant=tenant)
     changes = [
         (
-            label_of(it.field),
-            value_of(it.field, getattr(schedule, it.field, it.after)),
-            value_of(it.field, it.before),
+            label_of(change.field),
+            value_of(change.field, getattr(schedule, change.field, change.after)),
+            value_of(change.field, change.before),
         )
-        for it in edit.changes
+        for change in edit.changes
     ]
     action = path_of(name, tenant, f"revert/{entry}")
     back = path_of(name, tenant)

@@ -306,8 +306,8 @@ async def _show(scope: PageScope, editing: Editing) -> Response:
         conflict=editing.conflict,
         reason=editing.reason,
         templates=await scope.schedules.templates(),
-        calendars=[one.name for one in await scope.calendars.list()],
-        jobs=[one.name for one in (await scope.jobs.page(limit=1000)).items],
+        calendars=[calendar.name for calendar in await scope.calendars.list()],
+        jobs=[job.name for job in (await scope.jobs.page(limit=1000)).items],
         zones=NAMES,
         is_part="x-rota-part" in scope.request.headers,
     )

@@ -163,16 +163,16 @@ async def list_schedules(request: Request) -> Response:
     attention: ScheduleFilters = {**query.filters, "attention": True}
     needy = await scope.schedules.counts(**attention)
     now = await scope.now()
-    strips = await scope.schedules.strips([one.id for one in found.items])
+    strips = await scope.schedules.strips([schedule.id for schedule in found.items])
     rows = [
         ScheduleRow(
-            one,
-            path_of(one.name, one.tenant),
-            paths_of(one),
-            strips.get(one.id, Strip()),
-            state_of(one, now),
+            schedule,
+            path_of(schedule.name, schedule.tenant),
+            paths_of(schedule),
+            strips.get(schedule.id, Strip()),
+            state_of(schedule, now),
         )
-        for one in found.items
+        for schedule in found.items
     ]
     onward = None if found.cursor is None else query.path(cursor=write_cursor(kind, *found.cursor))
     return await scope.show(

@@ -98,11 +98,11 @@ async def show_settings(request: Request) -> Response:
     scope = PageScope(request)
     config = scope.app.config
     is_all = request.query_params.get("all") == "1"
-    own = [one for one in await scope.jobs.list(system=True) if one.retention]
+    own = [job for job in await scope.jobs.list(system=True) if job.retention]
     return await scope.show(
         SettingsPage(
             rules=rules_of(config),
-            own=[(one, path_of(one.name), said("retention", one.retention)) for one in own[:50]],
+            own=[(job, path_of(job.name), said("retention", job.retention)) for job in own[:50]],
             more_own=len(own) > 50,
             next_pass=await _next_pass(scope),
             sections=sections_of(config, is_all=is_all),
@@ -136,10 +136,10 @@ def days_of(kept: RetentionSettings, name: str) -> str:
 def sections_of(config: Config, *, is_all: bool) -> list[tuple[str, list[Shown]]]:
     """Return the settings by section; without `is_all` only those that are not defaults."""
     found: dict[str, list[Shown]] = {}
-    for one in describe():
-        shown = Shown(one, config.show(one.key), config.source(one.key))
+    for setting in describe():
+        shown = Shown(setting, config.show(setting.key), config.source(setting.key))
         if is_all or shown.is_set:
-            found.setdefault(one.section or "general", []).append(shown)
+            found.setdefault(setting.section or "general", []).append(shown)
     return list(found.items())
 
 

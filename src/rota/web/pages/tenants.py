@@ -60,12 +60,12 @@ class TenantsPage(Page):
 
     @property
     def ended(self) -> int:
-        return sum(one.ended for one in self.shares)
+        return sum(share.ended for share in self.shares)
 
     @property
     def most(self) -> int:
         """The highest count of one day and one row: all rows are drawn to the same scale."""
-        return max((count for one in self.shares for count in one.counts), default=1) or 1
+        return max((count for share in self.shares for count in share.counts), default=1) or 1
 
     @property
     def days(self) -> int:
@@ -111,7 +111,7 @@ async def list_tenants(request: Request) -> Response:
         limit=PAGE_SIZE,
     )
     onward = None if found.cursor is None else query.path(write_cursor(kind, *found.cursor))
-    rows = [(path_of(one.name), one) for one in found.items]
+    rows = [(path_of(tenant.name), tenant) for tenant in found.items]
     shares = await scope.tenants.shares(days=DAYS)
     return await scope.show(TenantsPage(rows, query, onward, shares))
 

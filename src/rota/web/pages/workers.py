@@ -109,7 +109,7 @@ async def list_workers(request: Request) -> Response:
         cursor=read_cursor("workers newest", query.cursor, int),
         limit=PAGE_SIZE,
     )
-    rows = [WorkerRow(one, path_of(one.id), news_of(one)) for one in found.items]
+    rows = [WorkerRow(worker, path_of(worker.id), news_of(worker)) for worker in found.items]
     onward = found.cursor and query.path(cursor=write_cursor("workers newest", *found.cursor))
     return await scope.show(WorkersPage(rows, query, onward or None))
 

@@ -29,7 +29,7 @@ def check() -> Plan[list[Finding]]:
 
 
 def _ticks(counts: list[CounterAge], stand: FleetHealth) -> Finding:
-    age = next((it.age for it in counts if it.name == "ticks"), None)
+    age = next((count.age for count in counts if count.name == "ticks"), None)
     if not stand.schedules_active:
         return Finding("tick", "ok", "Ticks", figure="no schedule is active")
     if age is None:
@@ -80,18 +80,18 @@ def _folds(row: UpkeepState) -> Finding:
 
 
 def _errors(counts: list[CounterAge]) -> Finding:
-    lately = [it for it in counts if it.name == "loop_errors" and it.age < 600]
+    lately = [count for count in counts if count.name == "loop_errors" and count.age < 600]
     return graded(
         "loops", "warn" if lately else "ok", "Errors in the loops of workers, last 10 min",
         "Loops of workers have failed in the last 10 min",
-        figure=", ".join(sorted(str(it.loop) for it in lately)) or "0",
+        figure=", ".join(sorted(str(count.loop) for count in lately)) or "0",
         detail="Each retries automatically; the worker's log shows the error.",
         advice="read the logs of the workers.", commands=["rota workers list"],
     )  # fmt: skip
 
 
 def _dropped(counts: list[CounterAge]) -> Finding:
-    dropped = next((it for it in counts if it.name == "lines_dropped"), None)
+    dropped = next((count for count in counts if count.name == "lines_dropped"), None)
     if dropped is None or dropped.age > _DAY:
         return Finding("log_lines", "ok", "Log lines dropped in the last day", figure="0")
     return Finding(

@@ -75,7 +75,7 @@ def _troubles(stand: FleetHealth) -> Iterator[Finding]:
 
 
 def _releases(row: LeaseState) -> Iterator[Finding]:
-    versions = sorted(it for it in row.versions if it)
+    versions = sorted(version for version in row.versions if version)
     if len(versions) > 1:
         yield Finding(
             "releases", "warn", "Workers run different releases of Rota",

@@ -48,7 +48,7 @@ class Kind:
 
     def find(self, limit: int) -> Plan[Found]:
         items, total = yield from self.read(limit)
-        return Found([self._need(one) for one in items], total)
+        return Found([self._need(text) for text in items], total)
 
     def _need(self, one: NeedText) -> Need:
         subject = one.subject or self.subject

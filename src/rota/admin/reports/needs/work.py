@@ -57,15 +57,15 @@ def _unserved(row: UnservedWork) -> NeedText:
 def failing(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
     """Read jobs that fail more than usual."""
     found = yield from attention.failing_jobs()
-    rows = [it for it in found if is_unusual(it.bad, it.good, it.usual_bad, it.usual_good)]
+    rows = [row for row in found if is_unusual(row.bad, row.good, row.usual_bad, row.usual_good)]
     if not rows:
         return [], 0
-    jobs = [it.job for it in rows[:limit]]
+    jobs = [row.job for row in rows[:limit]]
     errors = yield from attention.last_errors(jobs)
     minutes = defaultdict(list)
-    for it in (yield from attention.job_minutes(jobs)):
-        minutes[it.job].append(Minute(it.at, it.good, it.bad))
-    said = [_failing(it, errors.get(it.job), began(minutes[it.job])) for it in rows[:limit]]
+    for minute in (yield from attention.job_minutes(jobs)):
+        minutes[minute.job].append(Minute(minute.at, minute.good, minute.bad))
+    said = [_failing(row, errors.get(row.job), began(minutes[row.job])) for row in rows[:limit]]
     return said, len(rows)
 
 
