@@ -237,7 +237,7 @@ def _offer(recipe: str, prefix: str | None) -> Plan[RecipeOffer]:
 
 
 def _of_prefix(there: Sequence[RecipeOffer], prefix: str) -> list[RecipeOffer]:
-    """Return the offers with this prefix; without a schema, that of `public`, or the only one."""
+    """Return the offers with this prefix; without a schema, those of `public`, else of any."""
     whole = [offer for offer in there if offer.prefix in (prefix, f"public.{prefix}")]
     return whole or [offer for offer in there if offer.bare_prefix == prefix]
 

@@ -174,10 +174,10 @@ class JobCommands(Commands):
             {"name": one.key[-1], "max_waiting": one.value[0], "when_full": one.value[1]}
             for kind in self.registry.kinds if kind.noun == "queues" for one in kind.said()
         ]  # fmt: skip
-        told = {
+        others = {
             "declared": json.dumps(declared, ensure_ascii=False), "queues": json.dumps(queues),
         }  # fmt: skip
-        return jobs.plan_jobs(whole(self.registry, self.config) | told)
+        return jobs.plan_jobs(whole(self.registry, self.config) | others)
 
     @command
     def sync_definitions(self, force: bool | Sequence[str] = ()) -> Plan[Synced]:

@@ -48,8 +48,8 @@ class Addresses:
         peer = _parse(client[0]) if client else None
         if peer is None or not self._is_trusted(peer):
             return False
-        said = [value for name, value in scope["headers"] if name == _PROTOCOL]
-        return bool(said) and said[-1].rpartition(b",")[2].strip().lower() == b"https"
+        protocols = [value for name, value in scope["headers"] if name == _PROTOCOL]
+        return bool(protocols) and protocols[-1].rpartition(b",")[2].strip().lower() == b"https"
 
     def _is_trusted(self, address: _Address) -> bool:
         return any(address in network for network in self._trusted)

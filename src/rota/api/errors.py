@@ -130,7 +130,7 @@ class ProblemError(HTTPException):
         self.code, self.field, self.hint, self.problems = code, field, hint, problems
 
     def body(self) -> dict[str, Any]:
-        said: dict[str, Any] = {
+        content: dict[str, Any] = {
             "type": f"urn:rota:problem:{self.code}",
             "title": HTTPStatus(self.status_code).phrase,
             "status": self.status_code,
@@ -138,7 +138,7 @@ class ProblemError(HTTPException):
             "code": self.code,
         }
         more = {"field": self.field, "hint": self.hint, "errors": self.problems}
-        return said | {name: value for name, value in more.items() if value is not None}
+        return content | {name: value for name, value in more.items() if value is not None}
 
     def response(self) -> JSONResponse:
         return JSONResponse(

@@ -82,12 +82,12 @@ class Webhooks:
         if fault := find_fault(hook.signed, headers, body, time.time()):
             await self._refuse(scope, hook.name, fault)
         try:
-            said = _parse(body)
+            parsed = _parse(body)
         except ValueError:
             await self._refuse(scope, hook.name, "not_json")
-        if hook.scheme == "slack" and said_of(said, "type") == "url_verification":
-            return {"challenge": said_of(said, "challenge")}
-        return await self._emit(scope, hook, headers, body, said)
+        if hook.scheme == "slack" and said_of(parsed, "type") == "url_verification":
+            return {"challenge": said_of(parsed, "challenge")}
+        return await self._emit(scope, hook, headers, body, parsed)
 
     async def _emit(
         self, scope: Scope, hook: Webhook, headers: Mapping[str, str], body: bytes, said: Any

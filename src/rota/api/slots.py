@@ -74,5 +74,5 @@ class Archive(HeldStream):
 
     def __init__(self, source: AsyncGenerator[bytes], slots: StreamSlots, name: str) -> None:
         plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)
-        told = f"attachment; filename=\"{plain}.tar.gz\"; filename*=UTF-8''{quote(name)}.tar.gz"
-        super().__init__(source, slots, {"Content-Disposition": told})
+        header = f"attachment; filename=\"{plain}.tar.gz\"; filename*=UTF-8''{quote(name)}.tar.gz"
+        super().__init__(source, slots, {"Content-Disposition": header})

@@ -145,10 +145,10 @@ class BindingInfo:
 def where_from(source: Any) -> str:
     """Return `update of public.orders`, `hook django`, `run 7`, `webhook stripe`; empty for a plain
     emit."""
-    said = source if isinstance(source, Mapping) else {}
-    if said.get("table"):
-        return f"{said.get('operation', 'change')} of {said['table']}"
+    origin = source if isinstance(source, Mapping) else {}
+    if origin.get("table"):
+        return f"{origin.get('operation', 'change')} of {origin['table']}"
     for word in ("webhook", "hook", "run"):
-        if said.get(word) is not None:
-            return f"{word} {said[word]}"
+        if origin.get(word) is not None:
+            return f"{word} {origin[word]}"
     return ""

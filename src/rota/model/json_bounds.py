@@ -61,8 +61,8 @@ def is_readable(raw: bytes) -> bool:
 def read_json(raw: bytes) -> Any:
     """Read any stored JSON: a value that cannot be represented becomes a text that says so."""
     if not is_readable(raw):
-        said = f"unreadable: nested deeper than {DEEPEST} levels"
-        return [said] if raw.lstrip()[:1] == b"[" else {"unreadable": said}
+        note = f"unreadable: nested deeper than {DEEPEST} levels"
+        return [note] if raw.lstrip()[:1] == b"[" else {"unreadable": note}
     return json.loads(raw, parse_float=_read_float, parse_int=_read_int)
 
 

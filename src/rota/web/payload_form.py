@@ -139,8 +139,8 @@ def _read(kind: str, text: str, zone: tzinfo) -> Any:
     try:
         value = json.loads(text)
     except ValueError as error:
-        told = "A number, such as 2.5." if kind == "number" else f"This is not JSON: {error}."
-        raise ValueError(told) from None
+        problem = "A number, such as 2.5." if kind == "number" else f"This is not JSON: {error}."
+        raise ValueError(problem) from None
     if kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise ValueError("A number, such as 2.5.")
     return value

@@ -264,17 +264,17 @@ class EndWatch:
 
     def _hear(self, words: str) -> None:
         self._hears = True
-        told = read_call(words)
-        if isinstance(told, RunEnd):
-            self._end({told.id: told})
-            self._left.add(told.id)
-        elif told is not None:
-            heapq.heappush(self._due, (0.0, told))  # poll it next
+        call = read_call(words)
+        if isinstance(call, RunEnd):
+            self._end({call.id: call})
+            self._left.add(call.id)
+        elif call is not None:
+            heapq.heappush(self._due, (0.0, call))  # poll it next
 
     def _end(self, ends: dict[int, RunEnd | None]) -> None:
         with self._lock:
-            told = [(self._awaited.pop(run_id, None), run) for run_id, run in ends.items()]
-        for awaited, run in told:
+            ended = [(self._awaited.pop(run_id, None), run) for run_id, run in ends.items()]
+        for awaited, run in ended:
             for end in awaited.ends if awaited is not None else ():
                 with suppress(InvalidStateError):  # cancelled meanwhile
                     end.set_result(run)

@@ -175,8 +175,10 @@ class DeclaredSchedules:
 
         registry, written = self._app.registry, 0
         yield from self._check_jobs(wanted)
-        told = [(name, columns["job"], columns["payload"]) for (_, name), columns in wanted.items()]
-        yield from check_stored(registry, told)
+        entries = [
+            (name, columns["job"], columns["payload"]) for (_, name), columns in wanted.items()
+        ]
+        yield from check_stored(registry, entries)
         ordered = [(*key, said(wanted[key])) for key in sorted(wanted)]
         for first in range(0, len(ordered), _PORTION):
             written += yield from put_schedules(
@@ -234,8 +236,8 @@ def _check_requires(wanted: Mapping[Key, Mapping[str, Any]], registry: Registry)
     if any(it["requires"] for it in (*wanted.values(), *(it for _, _, it in by_jobs))):
         from rota.admin.schedules.requirements import check_requires
 
-        told = [(tenant, name, columns) for (tenant, name), columns in wanted.items()]
-        yield from check_requires([*by_jobs, *told])
+        entries = [(tenant, name, columns) for (tenant, name), columns in wanted.items()]
+        yield from check_requires([*by_jobs, *entries])
 
 
 def _caller() -> tuple[str, bool]:

@@ -59,5 +59,5 @@ def revert(
             hint="only updates can be reverted",
         )
     before = {change.field: change.before for change in edit.changes if change.field in _COLUMNS}
-    said = reason or f"reverts edit {entry_id} of {edit.actor}"
-    return (yield from because(said, edits.update(stored, before, actor=actor)))
+    why = reason or f"reverts edit {entry_id} of {edit.actor}"
+    return (yield from because(why, edits.update(stored, before, actor=actor)))

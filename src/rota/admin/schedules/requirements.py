@@ -21,14 +21,14 @@ def check_requires(wanted: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Plan
     for tenant, name, given in wanted:
         required = [requirement["name"] for requirement in given["requires"]]
         by_tenant.setdefault(tenant, {})[name] = (given["job"], required)
-    by_tenant = {it: said for it, said in by_tenant.items() if any(r for _, r in said.values())}
+    by_tenant = {it: added for it, added in by_tenant.items() if any(r for _, r in added.values())}
     if not by_tenant:
         return
     jobs = {job.name for job in (yield from list_jobs())}
-    for tenant, said in by_tenant.items():
+    for tenant, added in by_tenant.items():
         rows = yield from schedules.read_requirements(tenant)
-        graph = {row["name"]: (row["job"], row["requires"]) for row in rows} | said
-        for name, (_, required) in said.items():
+        graph = {row["name"]: (row["job"], row["requires"]) for row in rows} | added
+        for name, (_, required) in added.items():
             _check_one(name, required, graph, jobs)
 
 

@@ -60,8 +60,8 @@ class ScheduleCommands(ScheduleReads):
     ) -> Plan[bool]:
         """Create or update a schedule; returns whether anything was written."""
         known = self.registry.find(job) if self.registry is not None else None
-        said = payloads.declared(known, name, arguments)
-        return self._with_jobs(self._put(name, job, tenant, said))
+        checked = payloads.declared(known, name, arguments)
+        return self._with_jobs(self._put(name, job, tenant, checked))
 
     @command
     def update(

@@ -60,15 +60,15 @@ class ArchiveStream:
     # In the thread.
 
     def _write(self) -> None:
-        told: dict[str, Any] = {"is_complete": False}
+        facts: dict[str, Any] = {"is_complete": False}
         try:
-            told["rows"] = write_archive(
+            facts["rows"] = write_archive(
                 self._database, self._name, cast(Any, self), on_open=self._opened
             )
             self._put(bytes(self._held))
-            told["is_complete"] = True
+            facts["is_complete"] = True
         finally:
-            self._audit(told | {"bytes": self._sent})
+            self._audit(facts | {"bytes": self._sent})
             with suppress(OSError):
                 self._put(None)
 

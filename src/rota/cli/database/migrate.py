@@ -35,8 +35,8 @@ def migrate(
         remark("workers of another role may call run as a superuser; migrate as a plain role")
     if json:
         names = [str(migration) for migration in found]
-        told = {"database": place, "schema": config.schema, "is_applied": not plan}
-        print_json({**told, "migrations": names})
+        facts = {"database": place, "schema": config.schema, "is_applied": not plan}
+        print_json({**facts, "migrations": names})
         return
     say(place)
     for migration in found:

@@ -110,9 +110,9 @@ def _why(entry: AuditEntry) -> str:
     """Return the reason; without one, the changes. `show` prints all previous values."""
     if entry.reason is not None or entry.after is None:
         return entry.reason or ""
-    told = [_change(change) for change in entry.changes if not change.is_same]
-    more = [f"and {len(told) - _MOST_CHANGES} more"] if len(told) > _MOST_CHANGES else []
-    return ", ".join([*told[:_MOST_CHANGES], *more])
+    changes = [_change(change) for change in entry.changes if not change.is_same]
+    more = [f"and {len(changes) - _MOST_CHANGES} more"] if len(changes) > _MOST_CHANGES else []
+    return ", ".join([*changes[:_MOST_CHANGES], *more])
 
 
 def _change(it: Change) -> str:

@@ -151,10 +151,10 @@ class Looks:
             if not is_away(error):
                 raise
             session(self._ctx).kept.drop()
-            said = one_line(f"database unavailable, retrying: {error}".replace("\n", " "))
+            text = one_line(f"database unavailable, retrying: {error}".replace("\n", " "))
             old = self._last
             live.update(
-                Text(said, "red") if old is None else self._frame(old, said=said), refresh=True
+                Text(text, "red") if old is None else self._frame(old, said=text), refresh=True
             )
         return self._wait(live, has_keys)
 

@@ -101,8 +101,10 @@ def throttle(
 ) -> None:
     """Change the rate limit of a bulk action. Without `--rate`, removes it."""
     with administer(ctx) as app:
-        told = app.bulk.by(actor()).sync.throttle(action_id, rate, reason)
-    _tell(told, "has no rate limit" if rate is None else f"is limited to {words.rate(rate)}", json)
+        action = app.bulk.by(actor()).sync.throttle(action_id, rate, reason)
+    _tell(
+        action, "has no rate limit" if rate is None else f"is limited to {words.rate(rate)}", json
+    )
 
 
 def _tell(action: BulkAction, what: str, is_json: bool) -> None:

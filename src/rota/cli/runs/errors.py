@@ -86,9 +86,9 @@ def list_errors(
         remark("no errors match" if standing or job or text or since else "nothing has failed")
         return
     table(HEADERS, [_row(group, now, absolute) for group in page.groups])
-    told = ", ".join(f"{count:,} {name}" for name, count in sorted(page.standings.items()))
+    note = ", ".join(f"{count:,} {name}" for name, count in sorted(page.standings.items()))
     remark(
-        f"{told}; {plural(page.failures, 'failure')} since {times.shown(page.since, now, absolute)}"
+        f"{note}; {plural(page.failures, 'failure')} since {times.shown(page.since, now, absolute)}"
     )
     paging.more(len(page.groups), page.cursor, f"errors {order}")
 

@@ -75,8 +75,8 @@ def news(run: RunInfo, now: datetime, is_absolute: bool = False) -> str:
             due = f"due {times.shown(run.run_at, now, is_absolute)}"
             return f"{due}, after: {error}" if error else due
         case "queued" if run.held_by:
-            told = f", {error}" if run.held_by == "payload" and error else ""
-            return f"held: {run.held_by}{told}"
+            detail = f", {error}" if run.held_by == "payload" and error else ""
+            return f"held: {run.held_by}{detail}"
         case "queued":
             since = f"since {times.absolute(run.run_at)}"
             return f"waiting {since if is_absolute else times.span(_seconds(run.run_at, now))}"

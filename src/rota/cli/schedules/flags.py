@@ -156,9 +156,9 @@ def takes(*keys: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _parameter(key: str) -> inspect.Parameter:
     flag = FLAGS[key]
     kind: Any = list[str] | None if flag.is_list else str | None
-    told = typer.Option(option(key), metavar=flag.metavar, help=flag.help)
+    declared = typer.Option(option(key), metavar=flag.metavar, help=flag.help)
     return inspect.Parameter(
-        key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, told]
+        key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, declared]
     )
 
 

@@ -241,9 +241,9 @@ def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable
     def one(app: App, name: str) -> str:
         held = app.tenants.by(actor()).sync.pause(name, reason, until)
         end = app.tenants.sync.get(name).paused_until
-        said = switched("paused", held is not None)
-        said = f"{said} until {times.absolute(end) if end else 'it is resumed'}"
-        return f"{said}; {plural(held, 'run')} held" if held else said
+        text = switched("paused", held is not None)
+        text = f"{text} until {times.absolute(end) if end else 'it is resumed'}"
+        return f"{text}; {plural(held, 'run')} held" if held else text
 
     return one
 

@@ -60,7 +60,8 @@ def is_given(ctx: typer.Context, key: str) -> bool:
 
 
 def _whose(is_there: IsThere, *keys: str) -> Whose:
-    """Return the default of `--tenant`, which is read after its name, unless it is given."""
+    """Return the callback of `--tenant`: unless it is given, the tenant is taken from the name,
+    which is parsed before it."""
 
     def callback(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
         if is_given(ctx, str(param.name)) or ctx.resilient_parsing:

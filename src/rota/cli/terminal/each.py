@@ -30,13 +30,13 @@ def each(
     from rota.cli.main import fail
     from rota.errors import DatabaseError, RotaError, SchemaError
 
-    told: list[dict[str, object]] = []
+    results: list[dict[str, object]] = []
     code = 0
     with administer(ctx) as app:
         for thing in things:
             try:
                 result = action(app, thing)
-                told.append({noun: thing, "is_done": True, "result": result})
+                results.append({noun: thing, "is_done": True, "result": result})
                 if not is_json:
                     say(f"{noun} {_shown(thing)} {result}")
             except (DatabaseError, SchemaError):
@@ -44,9 +44,9 @@ def each(
             except RotaError as error:
                 flags = {flag for param in ctx.command.params for flag in param.opts}
                 code = max(code, fail(error, flags))
-                told.append({noun: thing, "is_done": False, "error": typed(str(error), flags)})
+                results.append({noun: thing, "is_done": False, "error": typed(str(error), flags)})
     if is_json:
-        print_json(told)
+        print_json(results)
     return code
 
 

@@ -25,7 +25,7 @@ def _complete(ask: Callable[..., list[str]]) -> Callable[[typer.Context, str], l
         # A shell that waits for completions cannot use an error.
         except Exception:
             return []
-        # A shell inserts names unquoted: offer only those that need no quotes.
+        # A shell shows and inserts names as they are: offer only printable ones.
         good = [name for name in found if name.startswith(incomplete) and name.isprintable()]
         return good[:_MOST]
 

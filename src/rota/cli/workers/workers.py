@@ -69,8 +69,8 @@ def list_workers(
         table((*HEADERS, *code.headers, "NOTE"), rows)
         slots = sum(worker.concurrency for worker in found if worker.status == "live")
         running = sum(worker.running for worker in found)
-        told = (plural(len(found), "worker"), f"{running:,} running", plural(slots, "slot"))
-        remark(", ".join(told))
+        notes = (plural(len(found), "worker"), f"{running:,} running", plural(slots, "slot"))
+        remark(", ".join(notes))
     else:
         remark("no workers match" if wanted or host else "no workers; start one with `rota worker`")
 
@@ -128,14 +128,14 @@ def news(worker: WorkerInfo) -> str:
         return (
             f"until {times.absolute(worker.asleep_until)}; SIGUSR1 to process {worker.pid} wakes it"
         )
-    told = [_draining(worker)] if worker.is_draining else []
+    notes = [_draining(worker)] if worker.is_draining else []
     if worker.isolating_run is not None:
-        told.append(f"isolating run {worker.isolating_run}")
+        notes.append(f"isolating run {worker.isolating_run}")
     if worker.claimed and not worker.is_draining:
-        told.append(f"{worker.claimed} more claimed")
+        notes.append(f"{worker.claimed} more claimed")
     if worker.is_polling:
-        told.append("polling only: it has no session for notifications")
-    return "; ".join(told)
+        notes.append("polling only: it has no session for notifications")
+    return "; ".join(notes)
 
 
 def _draining(worker: WorkerInfo) -> str:
@@ -168,10 +168,10 @@ def show(ctx: typer.Context, worker_id: Id, json: Json = False) -> None:
 
 def _facts(worker: WorkerInfo, now: datetime) -> list[tuple[str, object]]:
     beat = f"{times.absolute(worker.heartbeat_at)} ({times.span(worker.heartbeat_seconds)} ago)"
-    told = news(worker)
+    notes = news(worker)
     return [
         ("worker", worker.id),
-        ("state", f"{worker.status}, {told}" if told else worker.status),
+        ("state", f"{worker.status}, {notes}" if notes else worker.status),
         ("host", worker.host),
         ("pid", worker.pid),
         ("version", worker.version),

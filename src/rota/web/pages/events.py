@@ -143,7 +143,7 @@ async def show_event(request: Request) -> Response:
 
 
 def _facts(event: EventInfo) -> list[tuple[str, str]]:
-    told = (
+    facts = (
         ("Tenant", event.tenant),
         ("Key", event.key),
         ("Application's user", event.actor),
@@ -151,7 +151,7 @@ def _facts(event: EventInfo) -> list[tuple[str, str]]:
         ("From", where_from(event.source)),
         ("Source", _json(event.source) if event.source else ""),
     )
-    return [(name, text) for name, text in told if text]
+    return [(name, text) for name, text in facts if text]
 
 
 def _json(value: Any) -> str:

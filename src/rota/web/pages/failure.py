@@ -53,8 +53,8 @@ def _page(
 ) -> FailurePage:
     is_of_router = isinstance(error, HTTPException) and not isinstance(error, ProblemError)
     is_unknown = status == 404 and is_of_router
-    said = f"There is no page at {request.url.path}." if is_unknown else detail
-    return FailurePage(status, said, hint, is_unknown)
+    text = f"There is no page at {request.url.path}." if is_unknown else detail
+    return FailurePage(status, text, hint, is_unknown)
 
 
 class Failures:

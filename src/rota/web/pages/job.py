@@ -177,16 +177,16 @@ async def enable(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("jobs.enable")
     is_changed = await scope.jobs.enable(scope.name(), (await read_form(request)).text("reason"))
-    said = f"Job {scope.name()} {'is' if is_changed else 'was already'} enabled"
-    return scope.go(path_of(scope.name()), said)
+    text = f"Job {scope.name()} {'is' if is_changed else 'was already'} enabled"
+    return scope.go(path_of(scope.name()), text)
 
 
 async def disable(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("jobs.disable")
     is_changed = await scope.jobs.disable(scope.name(), (await read_form(request)).text("reason"))
-    said = f"Job {scope.name()} {'is' if is_changed else 'was already'} disabled"
-    return scope.go(path_of(scope.name()), said)
+    text = f"Job {scope.name()} {'is' if is_changed else 'was already'} disabled"
+    return scope.go(path_of(scope.name()), text)
 
 
 async def follow(request: Request) -> Response:

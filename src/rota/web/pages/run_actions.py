@@ -54,10 +54,10 @@ async def cancel(request: Request) -> Response:
     scope, run_id = PageScope(request), request.path_params["id"]
     scope.check("runs.cancel")
     answer = await scope.runs.cancel(run_id, (await read_form(request)).text("reason"))
-    said = (
+    text = (
         f"Run {run_id} is cancelled" if answer == "cancelled" else f"Run {run_id} was asked to stop"
     )
-    return scope.go(f"/runs/{run_id}", said)
+    return scope.go(f"/runs/{run_id}", text)
 
 
 async def _edited(scope: PageScope, run: RunInfo, text: str) -> dict[str, Any] | None:
@@ -80,8 +80,8 @@ async def retry(request: Request) -> Response:
     except InputError as error:
         question = RunQuestion(run, f"/runs/{run_id}", "retry", given, refusal(error))
         return await scope.show(question, status=422)
-    said = f"Run {run_id} was requeued"
-    return scope.go(f"/runs/{run_id}", said if edited is None else f"{said} with a new payload")
+    text = f"Run {run_id} was requeued"
+    return scope.go(f"/runs/{run_id}", text if edited is None else f"{text} with a new payload")
 
 
 async def delete(request: Request) -> Response:

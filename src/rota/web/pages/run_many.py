@@ -132,11 +132,11 @@ async def _act_on_picked(scope: PageScope, picked: Picked, form: Form) -> Respon
         "retry": runs.retry_many, "cancel": runs.cancel_many, "delete": runs.delete_many
     }  # fmt: skip
     result = await acts[picked.verb](picked.ids, reason=reason)
-    said = plural(result.done, *_SAID[picked.verb])
+    text = plural(result.done, *_SAID[picked.verb])
     refused = [item for item in result.items if not item.is_done]
     if refused:
-        said += f"; {len(refused)} not: {refused[0].reason}"
-    return scope.go(picked.query.path(), said)
+        text += f"; {len(refused)} not: {refused[0].reason}"
+    return scope.go(picked.query.path(), text)
 
 
 def _is_id(text: str) -> bool:

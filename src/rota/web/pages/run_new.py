@@ -147,8 +147,8 @@ async def enqueue(request: Request) -> Response:
         )
         return await scope.show(page, status=422)
     run_id, is_duplicate = run
-    said = f"Run {run_id} already holds this key" if is_duplicate else f"Run {run_id} is enqueued"
-    return scope.go(f"/runs/{run_id}", said)
+    text = f"Run {run_id} already holds this key" if is_duplicate else f"Run {run_id} is enqueued"
+    return scope.go(f"/runs/{run_id}", text)
 
 
 async def _try(

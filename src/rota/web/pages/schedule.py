@@ -197,9 +197,9 @@ def _edit(schedule: ScheduleInfo, one: ScheduleEdit) -> EditRow:
     ]
     count = len(changes)
     verb = one.action.removeprefix("schedule.")
-    said = _VERBS.get(verb) or f"changed {count} field{'' if count == 1 else 's'}"
+    summary = _VERBS.get(verb) or f"changed {count} field{'' if count == 1 else 's'}"
     revert = path_of(schedule.name, schedule.tenant, f"revert/{one.id}")
-    return EditRow(one, said, changes, revert if one.can_revert else None)
+    return EditRow(one, summary, changes, revert if one.can_revert else None)
 
 
 routes = [Route("/schedules/{name}", show_schedule)]

@@ -90,10 +90,10 @@ def acting(verb: str, act: Callable[[PageScope, str, str, Form], Awaitable[str]]
         form = await read_form(request)
         name, tenant = scope.name(), tenant_of(request)
         try:
-            said = await act(scope, name, tenant, form)
+            text = await act(scope, name, tenant, form)
         except (InputError, TimingError) as error:
             return await _question(scope, verb, form.get("payload", ""), refusal(error))
-        return scope.go("/schedules" if verb == "delete" else path_of(name, tenant), said)
+        return scope.go("/schedules" if verb == "delete" else path_of(name, tenant), text)
 
     return handle
 

@@ -93,8 +93,8 @@ async def fill(request: Request) -> Response:
         made = await _backfill(scope, schedule, form, is_dry=False, reason=given.text("reason"))
     except TimingError as error:
         return await _show(scope, schedule, form, None, refusal(error))
-    said = f"{words.plural(len(made.run_ids), 'run')} of {schedule.name} enqueued"
-    return scope.go(path_of(schedule.name, schedule.tenant), said)
+    text = f"{words.plural(len(made.run_ids), 'run')} of {schedule.name} enqueued"
+    return scope.go(path_of(schedule.name, schedule.tenant), text)
 
 
 async def _look(scope: PageScope, schedule: ScheduleInfo, form: BackfillForm) -> Response:

@@ -77,16 +77,16 @@ async def pause(request: Request) -> Response:
         held = await scope.tenants.pause(scope.name(), reason, until)
     except TimingError as error:
         return await _ask(scope, "pause", status=422, given=dict(form), time_error=refusal(error))
-    said = f"Tenant {scope.name()} {'was already' if held is None else 'is'} paused"
-    return scope.go(path_of(scope.name()), said)
+    text = f"Tenant {scope.name()} {'was already' if held is None else 'is'} paused"
+    return scope.go(path_of(scope.name()), text)
 
 
 async def resume(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("tenants.resume")
     freed = await scope.tenants.resume(scope.name(), (await read_form(request)).text("reason"))
-    said = f"Tenant {scope.name()} {'was not paused' if freed is None else 'is resumed'}"
-    return scope.go(path_of(scope.name()), said)
+    text = f"Tenant {scope.name()} {'was not paused' if freed is None else 'is resumed'}"
+    return scope.go(path_of(scope.name()), text)
 
 
 async def edit(request: Request) -> Response:

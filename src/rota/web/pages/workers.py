@@ -191,8 +191,8 @@ async def drain(request: Request) -> Response:
     scope, worker_id = PageScope(request), request.path_params["id"]
     scope.check("workers.drain")
     is_changed = await scope.workers.drain(worker_id, (await read_form(request)).text("reason"))
-    said = f"Worker {worker_id} {'is' if is_changed else 'was already'} draining"
-    return scope.go(path_of(worker_id), said)
+    text = f"Worker {worker_id} {'is' if is_changed else 'was already'} draining"
+    return scope.go(path_of(worker_id), text)
 
 
 async def stop(request: Request) -> Response:
@@ -201,17 +201,17 @@ async def stop(request: Request) -> Response:
     form = await read_form(request)
     at_once = form.get("how") == "now"
     is_changed = await scope.workers.stop(worker_id, form.text("reason"), at_once=at_once)
-    said = "is stopping" if at_once else "stops when its running attempts have ended"
-    said = said if is_changed else "was already stopping"
-    return scope.go(path_of(worker_id), f"Worker {worker_id} {said}")
+    text = "is stopping" if at_once else "stops when its running attempts have ended"
+    text = text if is_changed else "was already stopping"
+    return scope.go(path_of(worker_id), f"Worker {worker_id} {text}")
 
 
 async def resume(request: Request) -> Response:
     scope, worker_id = PageScope(request), request.path_params["id"]
     scope.check("workers.resume")
     is_changed = await scope.workers.resume(worker_id, (await read_form(request)).text("reason"))
-    said = f"Worker {worker_id} {'is resumed' if is_changed else 'was not draining'}"
-    return scope.go(path_of(worker_id), said)
+    text = f"Worker {worker_id} {'is resumed' if is_changed else 'was not draining'}"
+    return scope.go(path_of(worker_id), text)
 
 
 routes = [Route("/workers", list_workers), Route("/workers/{id:int}", show_worker)]

@@ -64,10 +64,10 @@ def _lease(row: LeaseState) -> Iterator[Finding]:
 def _troubles(stand: FleetHealth) -> Iterator[Finding]:
     words = ("stuck", "failing", "lost")
     troubles = {word: count for word in words if (count := getattr(stand, word))}
-    said = ", ".join(f"{number(count)} {word}" for word, count in troubles.items())
+    summary = ", ".join(f"{number(count)} {word}" for word, count in troubles.items())
     yield graded(
         "worker_troubles", "warn" if troubles else "ok", "Workers stuck, failing or lost",
-        "Workers have problems", figure=said or "0",
+        "Workers have problems", figure=summary or "0",
         detail="A stuck one has a handler that blocks its event loop; a failing one cannot do part "
         "of its work; lost ones of the last hour were killed, or cut off from the database.",
         advice="find out which ones, and why.", commands=["rota workers list", "rota attention"],

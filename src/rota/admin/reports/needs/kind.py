@@ -73,8 +73,8 @@ def every(
     """Read all rows; a row without a text does not count."""
 
     def read(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
-        said = [words for row in (yield from rows()) if (words := say(row)) is not None]
-        return said[:limit], len(said)
+        texts = [words for row in (yield from rows()) if (words := say(row)) is not None]
+        return texts[:limit], len(texts)
 
     return read
 

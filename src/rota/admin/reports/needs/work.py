@@ -65,8 +65,8 @@ def failing(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
     minutes = defaultdict(list)
     for minute in (yield from attention.job_minutes(jobs)):
         minutes[minute.job].append(Minute(minute.at, minute.good, minute.bad))
-    said = [_failing(row, errors.get(row.job), began(minutes[row.job])) for row in rows[:limit]]
-    return said, len(rows)
+    texts = [_failing(row, errors.get(row.job), began(minutes[row.job])) for row in rows[:limit]]
+    return texts, len(rows)
 
 
 def _failing(row: JobFailures, error: str | None, since: datetime | None) -> NeedText:
