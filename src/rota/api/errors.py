@@ -62,8 +62,8 @@ STATUS: dict[type[errors.RotaError], int] = {
     errors.MissingExtra: 500,
     errors.DatabaseError: 500,
 }
-# Errors of the database, by the beginning of their code: the message, and whether the server's own
-# message may be shown.
+# Errors of the database, by the beginning of their SQLSTATE: the status, the code of the problem,
+# and whether the server's own message may be shown.
 _DATABASE: tuple[tuple[str, int, str, bool], ...] = (
     ("57014", 504, "database_timeout", False),
     ("40", 503, "database_busy", False),

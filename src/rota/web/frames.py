@@ -35,7 +35,7 @@ def parts_of(traceback: str) -> list[Part]:
 
 
 def _blocks(traceback: str) -> list[str]:
-    """Split into frames with their source lines, and runs of other lines."""
+    """Split into frames with their source lines, and groups of other lines."""
     found: list[list[str]] = []
     is_frame = False
     for line in traceback.rstrip().splitlines():

@@ -70,7 +70,7 @@ class ListQuery:
 
     @classmethod
     def read(cls, given: QueryParams, zone: tzinfo) -> Self:
-        """`q` is typed text; it starts again at the first page."""
+        """Read the address. `q` is typed text; it changes the filter, so the list starts anew."""
         typed = given.get("q", "")
         parts = {key: value for key in cls.KEYS if (value := given.get(key, "").strip()[:_LONGEST])}
         parts |= {key or "name": value for key, value in read_words(typed, cls.KEYS)}

@@ -42,8 +42,8 @@ _MANY = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`path` is the page of the item, `do` its button: text, target, and whether a confirmation
-    follows."""
+    """`path` is the page of the item. The button has a text, a target (`to`), and `asks` if a
+    confirmation follows."""
 
     need: Need
     path: str

@@ -24,7 +24,7 @@ KEYS = (
 TIMES = ("since", "until", "ended_since", "ended_until")
 # Filters that may have several values.
 _SEVERAL = ("state", "payload")
-# Keys of the address that have another name in the filter.
+# Filters that have another key in the address.
 _NAMES = {"states": "state", "error_group": "group", "payload_fields": "payload"}
 
 

@@ -62,7 +62,7 @@ FIELDS: Final[dict[str, tuple[str, str]]] = {
 }
 KINDS = ("cron", "every", "at", "init")
 DOCUMENTS = ("payload", "run_metadata")
-# Fields that do not belong to one kind of timing only.
+# Further fields that belong to only one kind of timing.
 _ONLY_OF = {"every_from": "every", "gap": "cron", "fold": "cron"}
 _INSTANTS = ("at", "start_at", "end_at")
 # The initial values of a new schedule.

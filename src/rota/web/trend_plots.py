@@ -61,7 +61,7 @@ def pickups(trend: Trend, zone: tzinfo) -> Plot:
 
 
 def oldest(trend: Trend, zone: tzinfo) -> Plot:
-    """The last step is the present moment."""
+    """The last step shows the present value."""
     now = list(trend.now.oldest_seconds)
     if now:
         now[-1] = max(now[-1] or 0.0, trend.oldest_seconds or 0.0)

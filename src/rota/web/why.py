@@ -10,7 +10,7 @@ from urllib.parse import quote
 from rota.model.why import Kind, Why
 from rota.web.page_scope import PageScope
 
-# The question of the panel, by the code of its main reason; for all others, why the run waits.
+# The question of the panel, by the code of its main reason; all others ask why it waits.
 _QUESTIONS = {
     **dict.fromkeys(("running", "running_isolated", "claimed_ahead"), "What is it doing?"),
     **dict.fromkeys(("at_work", "idle", "runs_for_later", "job_failing"), "What is its status?"),
@@ -24,7 +24,7 @@ _QUESTIONS = {
     ),
 }
 _WAITING = {"schedule": "Why is it not running?"}
-# Facts that have a page, and its path.
+# Facts that have a page, and the kind of record that it shows.
 _PAGES = (
     ("run", "run"),
     ("other", "run"),

@@ -24,7 +24,7 @@ def compute_next(name: str | None = None, tenant: str = "") -> Plan[None]:
 
 
 def _next_of(stored: Any, is_unfinished: bool) -> datetime | None:
-    # Every application reads them at its start, and few find something to compute.
+    # Imported here: every application comes here at its start, and few have something to compute.
     from rota.model.schedule import Schedule
     from rota.timing.next_time import next_time
 
