@@ -109,7 +109,7 @@ class Connection(H11Protocol):
         try:
             super().data_received(data)
         except h11.LocalProtocolError:
-            # The client broke the protocol after its response began: it can no longer be told.
+            # The client broke the protocol after its response began: no error can be sent any more.
             self.drop()
         self._settle()
 

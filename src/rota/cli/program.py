@@ -94,7 +94,7 @@ def program(name: str | None = None, *, is_outline: bool = False) -> typer.Typer
 
 
 def command_of(words: Sequence[str]) -> Any:
-    """Return the command that parses this command line."""
+    """What understands this command line."""
     return _build(_first_word(words))
 
 
