@@ -1,5 +1,5 @@
-"""The faces of an application: `app.runs`, `app.schedules`, … Each is imported when it is first
-used: a process that only declares and enqueues needs `runs` alone."""
+"""The command sets of an application: `app.runs`, `app.schedules`, … Each is imported on first use:
+a process that only declares and enqueues needs only `runs`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CommandSets:
     config: Config
     registry: Registry
     database: Database
-    # What an enqueue answers waits by it, and it owns a thread: there is one from the beginning.
+    # Created at once, not on first use: the result of an enqueue waits by it, and it owns a thread.
     runs: Runs
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Removing expired rows of users' tables: `app.cleanup`."""
+"""Cleanup of expired rows in users' tables: `app.cleanup`."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class SyncCleanup(CleanupCommands, SyncCommands):
 
 def _list() -> Plan[Found]:
     found = yield from cleanup.list_cleanups()
-    return [cleanup.info_of(one) for one in found]
+    return [cleanup.info_of(schedule) for schedule in found]
 
 
 def _get(name: str) -> Plan[CleanupInfo]:
@@ -206,14 +206,14 @@ def _plan(name: str | None) -> Plan[Counts]:
         else [(yield from cleanup.find_cleanup(name))]
     )
     found: Counts = []
-    for one in wanted:
-        found += yield from cleanup.plan_cleanup(one)
+    for rule in wanted:
+        found += yield from cleanup.plan_cleanup(rule)
     return found
 
 
 def _recipes() -> Plan[Recipes]:
-    used = [rule for one in (yield from _list()) for rule in one.rules]
-    return [one.info(used) for one in offers((yield from cleanup.known_tables(TABLES)))]
+    used = [rule for info in (yield from _list()) for rule in info.rules]
+    return [offer.info(used) for offer in offers((yield from cleanup.known_tables(TABLES)))]
 
 
 def _offer(recipe: str, prefix: str | None) -> Plan[RecipeOffer]:
@@ -221,7 +221,7 @@ def _offer(recipe: str, prefix: str | None) -> Plan[RecipeOffer]:
         names = ", ".join(one.name for one in RECIPES)
         raise TemplateNotFound(f'no recipe is named "{recipe}"', hint=f"choose from {names}")
     known = offers((yield from cleanup.known_tables(TABLES)))
-    there = [one for one in known if one.recipe.name == recipe]
+    there = [offer for offer in known if offer.recipe.name == recipe]
     if not there:
         raise WrongState(
             f'recipe "{recipe}" needs tables that this database does not have',
@@ -230,16 +230,16 @@ def _offer(recipe: str, prefix: str | None) -> Plan[RecipeOffer]:
     found = there if prefix is None else _of_prefix(there, prefix)
     if len(found) == 1:
         return found[0]
-    hint = f"pass one of the prefixes {', '.join(one.prefix for one in found or there)}"
+    hint = f"pass one of the prefixes {', '.join(offer.prefix for offer in found or there)}"
     if found:
         raise WrongState(f'recipe "{recipe}" matches several tables', hint=hint)
     raise WrongState(f'recipe "{recipe}" has no tables with the prefix "{prefix}"', hint=hint)
 
 
 def _of_prefix(there: Sequence[RecipeOffer], prefix: str) -> list[RecipeOffer]:
-    """Without a schema, that of `public` is meant, or the only one."""
-    whole = [one for one in there if one.prefix in (prefix, f"public.{prefix}")]
-    return whole or [one for one in there if one.bare_prefix == prefix]
+    """Return the offers with this prefix; without a schema, those of `public`, else of any."""
+    whole = [offer for offer in there if offer.prefix in (prefix, f"public.{prefix}")]
+    return whole or [offer for offer in there if offer.bare_prefix == prefix]
 
 
 def _seconds(age: Duration) -> float:

@@ -1,4 +1,5 @@
-"""A use case is written once and has two faces: `app.runs` to await, `app.runs.sync` to call.
+"""Each use case is written once and called in two ways: `app.runs` to await, `app.runs.sync` to
+block.
 
     class QueueCommands(Commands):
         @command
@@ -8,8 +9,8 @@
     class Queues(QueueCommands, AsyncCommands): …
     class SyncQueues(QueueCommands, SyncCommands): …
 
-A command is a plan; which face it is asked through decides how the database carries it out. One
-that is `joining` takes `connection=`, and is carried out there, in the caller's transaction.
+A command is a plan; the class through which it is called decides how the database executes it. A
+`joining` command takes `connection=`, and is executed there, in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# Where a page begins: the `cursor` of the one before.
+# Where a page begins: the `cursor` of the page before.
 Cursor = Sequence[Any] | None
 
 
@@ -39,10 +40,10 @@ class Commands:
     limit."""
 
     seconds: float | None = None
-    # Of a face that a tenant's handle lends: what it shows and acts on is only that tenant's.
+    # The tenant that a tenant handle restricts the commands to.
     tenant: str | None = None
     scope: Scope = Scope()
-    # What its operations are about.
+    # The noun of its operations.
     noun: Noun
 
     def __init__(self, database: Database, actor: str | None = None) -> None:
@@ -77,8 +78,8 @@ class SyncCommands(Commands):
 
 
 class Command(Generic[P, T]):
-    """A method that makes a plan, as one that carries it out: in one transaction, or step by
-    step, or in the transaction of a caller."""
+    """Wraps a method that returns a plan, so that a call executes it: in one transaction, or step
+    by step, or in the transaction of the caller."""
 
     def __init__(
         self,
@@ -134,10 +135,11 @@ def command(plan: Callable[Concatenate[Any, P], Plan[T]]) -> Command[P, T]:
 
 
 def joining(plan: Callable[Concatenate[Any, P], Plan[T]]) -> Command[P, T]:
-    """On the connection that the caller names, if any: it commits or rolls back."""
+    """Execute the plan on the connection that the caller passes, if any; the caller commits or
+    rolls back."""
     return Command(plan, is_joining=True)
 
 
 def stepwise(plan: Callable[Concatenate[Any, P], Steps[T]]) -> Command[P, T]:
-    """Long work: every statement of the plan is a transaction of its own."""
+    """For long work: every statement of the plan is its own transaction."""
     return Command(plan, is_stepwise=True)

@@ -75,8 +75,10 @@ class EventCommands(Commands):
 
     def _emit(self, params: dict[str, Any]) -> Plan[Started]:
         rows = yield from events.emit_event(params, actor=self.actor)
-        told = [(row["run_id"], row["job"], row["is_duplicate"], row["event_id"]) for row in rows]
-        return Started.of(told, self._reader)
+        started = [
+            (row["run_id"], row["job"], row["is_duplicate"], row["event_id"]) for row in rows
+        ]
+        return Started.of(started, self._reader)
 
     @command
     def receive(

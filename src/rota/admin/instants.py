@@ -13,7 +13,7 @@ from rota.timing.nominal import in_utc
 
 
 def read_instant(at: Moment, what: str) -> Plan[datetime]:
-    """TimingError if nobody can hold it, or if it has no zone."""
+    """Raise TimingError if the time is out of range, or has no zone."""
     if isinstance(at, str):
         found = read_moment(at)
         if found is None:

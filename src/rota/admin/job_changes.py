@@ -1,4 +1,4 @@
-"""From the arguments of `app.jobs.update` to the columns of `rota.jobs`, checked on the way."""
+"""Converts and checks the arguments of `app.jobs.update` for the columns of `rota.jobs`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class JobSettings(TypedDict, total=False):
     tags: Iterable[str]
     metadata: Mapping[str, Any]
     default_payload: Mapping[str, Any] | None
-    payload: Mapping[str, Any] | None  # the same, in a shorter word
+    payload: Mapping[str, Any] | None  # a shorter name of default_payload
     events: Iterable[str]
     event_filters: Mapping[str, Mapping[str, Any]]
     event_delivery: DeclaredDelivery | Mapping[str, Any] | None
@@ -55,7 +55,7 @@ class JobSettings(TypedDict, total=False):
 
 
 class JobSettingKeywords(JobSettings, total=False):
-    """The same, also by the names that columns and JobInfo have."""
+    """The same arguments, also under the names of columns and JobInfo."""
 
     timeout_seconds: Duration | None
     delay_seconds: Duration | None
@@ -69,7 +69,7 @@ class JobChanges(JobSettings, total=False):
 
 
 class JobChangeKeywords(JobSettingKeywords, JobChanges, total=False):
-    """The same, also by the names that columns and JobInfo have."""
+    """The same arguments, also under the names of columns and JobInfo."""
 
     function_name: str
 
@@ -82,7 +82,7 @@ def check_name(name: str) -> None:
 
 
 def columns_of(name: str, changes: Mapping[str, Any], config: Config) -> dict[str, Any]:
-    """JobError for what a job does not have, or cannot have."""
+    """Raise JobError for unknown settings and invalid values."""
     try:
         named = with_short_names(changes, OTHER_NAMES)
         return {COLUMNS[key]: _check(key, value, config) for key, value in named.items()}
@@ -95,10 +95,10 @@ def columns_of(name: str, changes: Mapping[str, Any], config: Config) -> dict[st
 
 
 def columns_to_reset(names: bool | Sequence[str]) -> list[str]:
-    """True: all of them."""
+    """Return the columns to reset; True means all."""
     if isinstance(names, bool):
         return list(COLUMNS.values()) if names else []
-    given = [COLUMNS.get(OTHER_NAMES.get(one, one), one) for one in names]
+    given = [COLUMNS.get(OTHER_NAMES.get(name, name), name) for name in names]
     unknown = sorted(set(given) - set(COLUMNS.values()))
     if unknown:
         raise JobError(f"unknown job setting {unknown[0]!r}; choose from {', '.join(COLUMNS)}")
@@ -128,12 +128,12 @@ COLUMNS = {
     "run_as": "run_as",
     "transaction_mode": "transaction_mode",
 }
-# What the columns, the API and JobInfo call them.
+# The names in the columns, the API and JobInfo.
 OTHER_NAMES = {
     "payload": "default_payload",
     **{column: name for name, column in COLUMNS.items() if column != name},
 }
-# None takes them away.
+# Settings that None removes.
 _CLEARABLE = frozenset(
     {"timeout", "log_level", "retention", "delay", "expires_in", "key", "tenant"}
     | {"default_payload", "run_as"}

@@ -174,10 +174,10 @@ class JobCommands(Commands):
             {"name": one.key[-1], "max_waiting": one.value[0], "when_full": one.value[1]}
             for kind in self.registry.kinds if kind.noun == "queues" for one in kind.said()
         ]  # fmt: skip
-        told = {
+        others = {
             "declared": json.dumps(declared, ensure_ascii=False), "queues": json.dumps(queues),
         }  # fmt: skip
-        return jobs.plan_jobs(whole(self.registry, self.config) | told)
+        return jobs.plan_jobs(whole(self.registry, self.config) | others)
 
     @command
     def sync_definitions(self, force: bool | Sequence[str] = ()) -> Plan[Synced]:
@@ -206,8 +206,8 @@ class JobCommands(Commands):
         return Synced(written, deleted, others.get("schedules", 0), others.get("queues", 0))
 
     def _fitting(self, name: str, changes: JobChangeKeywords) -> JobChangeKeywords:
-        """With the default payload as the types of the job store it, if this process declares it;
-        of other jobs the database knows the arguments."""
+        """Return the changes, with the default payload as the types of the job store it, if this
+        process declares the job; for other jobs the database checks the arguments."""
         for key in ("default_payload", "payload"):
             if isinstance(given := changes.get(key), Mapping):
                 changes = {**changes, key: encoded(self.registry, name, given)}  # type: ignore[misc]
@@ -217,13 +217,13 @@ class JobCommands(Commands):
         yield from jobs.find_job(name)
         return (yield from jobs.set_job_enabled(name, enabled, reason=reason, actor=self.actor))
 
-    if not TYPE_CHECKING:  # they would take it that every name is there
+    if not TYPE_CHECKING:  # type checkers would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             refuse(self, name, OF_JOBS, "app.jobs")
 
     def of(self, registry: Registry, config: Config) -> Self:
-        """The same for another registry."""
+        """Return a copy for another registry."""
         other = copy.copy(self)
         other.registry, other.config = registry, config
         return other

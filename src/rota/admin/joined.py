@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 
 async def run_joined(database: Database, connection: Any, plan: Plan[T]) -> T:
-    """Carry out a plan there. Opening our own database registers the jobs, as an enqueue does."""
+    """Execute a plan on the caller's connection. Opening our own database registers the jobs, as an
+    enqueue does."""
     connections.find_driver(connection)
     await database.open()
     try:

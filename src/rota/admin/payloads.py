@@ -1,4 +1,4 @@
-"""A payload as the database takes it."""
+"""Encodes a payload for the database."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from rota.jobs.registry import Registry
 def encode(
     registry: Registry | None, job: str, payload: Mapping[str, Any] | None
 ) -> tuple[str, int | None]:
-    """Checked against the types of a job that this process declares, with their hash; of another
-    one only the database's checks are known. None leaves it to the job's default payload."""
+    """Validate the payload against the types of a job that this process declares, and return it
+    with their hash; for another job only the database checks it. None leaves it to the job's
+    default payload."""
     if payload is None:
         return NO_PAYLOAD, None
     if not isinstance(payload, Mapping):

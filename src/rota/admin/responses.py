@@ -11,7 +11,7 @@ from rota.store.plans import Plan
 
 
 class Responses(AsyncCommands):
-    """For the API alone: callers of Python have the keys of runs."""
+    """Used by the API only: Python callers have the keys of runs."""
 
     @command
     def claim(

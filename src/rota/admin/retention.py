@@ -32,7 +32,7 @@ class RetentionCommands(Commands):
         return retain(self.config.retention, hurry=hurry, on_progress=on_progress)
 
     def of(self, config: Config) -> Self:
-        """The same with other settings."""
+        """Return a copy with other settings."""
         other = copy.copy(self)
         other.config = config
         return other

@@ -21,7 +21,7 @@ _EMPTY: frozenset[str] = frozenset()
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Names of commands: those with an argument `tenant`; those whose first argument is a run, or
-    its id; those that keep to the face's tenant themselves; and those about what all share."""
+    its id; those that restrict themselves to the tenant; and those about shared records."""
 
     takes: frozenset[str] = _EMPTY
     of_run: frozenset[str] = _EMPTY
@@ -36,7 +36,7 @@ class Scope:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Generator[Any, Any, Any]:
-        """The plan of a command, which ends as if there were nothing but the tenant's."""
+        """Return the plan of a command, restricted as if only the tenant's data existed."""
         made: Generator[Any, Any, Any]
         if name in self.takes:
             made = plan(face, *args, **_with(face.tenant, kwargs))
@@ -67,7 +67,8 @@ def _of_run(
 
 
 def expect_run(run: Any, tenant: str) -> Generator[Any, Any, None]:
-    """RunNotFound unless it is the tenant's: whether others have a run of that id is not told."""
+    """Raise RunNotFound unless the run is the tenant's; it does not reveal whether another tenant
+    has a run with that id."""
     found = run if isinstance(run, RunInfo) else (yield from find_run(int(run)))
     if found.tenant != tenant:
         raise RunNotFound(f"there is no run {found.id}")

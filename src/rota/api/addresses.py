@@ -10,23 +10,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 _Address = IPv4Address | IPv6Address
 _HEADER = b"x-forwarded-for"
 _PROTOCOL = b"x-forwarded-proto"
-# One network of that size is one customer's: its addresses are too many to be counted one by one.
+# A network of this size belongs to one customer: it has too many addresses to count them one by
+# one.
 _SITE_BITS = 64
 
 
 class Addresses:
-    """The nearest address that is not a trusted proxy's. What anybody else writes into
-    X-Forwarded-For is not read: it costs nothing to forge."""
+    """Finds the nearest address that is not a trusted proxy's. X-Forwarded-For of other senders is
+    ignored, because it is easy to forge."""
 
     def __init__(self, trusted: Sequence[str] = ()) -> None:
-        self._trusted = [ip_network(one, strict=False) for one in trusted]
+        self._trusted = [ip_network(network, strict=False) for network in trusted]
 
     def of(self, scope: Scope) -> str:
-        """The same text for all that counts as one client."""
+        """Return the same text for all addresses that count as one client."""
         client = scope.get("client")
         current = _parse(client[0]) if client else None
         if current is None:
-            return ""  # a Unix socket: whoever may open it
+            return ""  # a Unix socket: its file permissions decide
         for hop in self._hops(scope):
             if not self._is_trusted(current) or (before := _parse(hop)) is None:
                 break
@@ -34,7 +35,7 @@ class Addresses:
         return _site(current)
 
     def _hops(self, scope: Scope) -> Iterator[str]:
-        """The last one first: each proxy writes behind what it was told."""
+        """Yield the last address first: each proxy appends its client."""
         if not self._trusted:
             return
         for name, value in reversed(scope["headers"]):
@@ -42,20 +43,20 @@ class Addresses:
                 yield from reversed(value.decode("latin-1").split(","))
 
     def is_secure(self, scope: Scope) -> bool:
-        """Whether the client came over TLS, by the word of a trusted proxy."""
+        """Return whether the client used TLS, according to a trusted proxy."""
         client = scope.get("client")
         peer = _parse(client[0]) if client else None
         if peer is None or not self._is_trusted(peer):
             return False
-        said = [value for name, value in scope["headers"] if name == _PROTOCOL]
-        return bool(said) and said[-1].rpartition(b",")[2].strip().lower() == b"https"
+        protocols = [value for name, value in scope["headers"] if name == _PROTOCOL]
+        return bool(protocols) and protocols[-1].rpartition(b",")[2].strip().lower() == b"https"
 
     def _is_trusted(self, address: _Address) -> bool:
         return any(address in network for network in self._trusted)
 
 
 class BehindProxies:
-    """Requests that came over TLS to a trusted proxy are such here, too: cookies depend on it."""
+    """Marks requests that reached a trusted proxy over TLS as secure: cookies depend on it."""
 
     def __init__(self, app: ASGIApp, addresses: Addresses) -> None:
         self._app = app
@@ -68,7 +69,7 @@ class BehindProxies:
 
 
 def _parse(text: str) -> _Address | None:
-    """An address, with or without a port."""
+    """Read an address, with or without a port."""
     found = text.strip()
     if found.startswith("["):
         found = found[1:].partition("]")[0]

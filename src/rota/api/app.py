@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 PREFIX = "/api/v1"
 OPENAPI = "/api/openapi.json"
-# Every noun below PREFIX; and what stands beside it.
+# The nouns below PREFIX, and the routes outside of it.
 ROUTES = (
     jobs.routes,
     runs.routes,
@@ -110,8 +110,8 @@ def create_api(
     state.routes = [
         (prefix, route)
         for prefix, routers in (("", ROOT_ROUTES), (PREFIX, ROUTES))
-        for one in routers
-        for route in one.routes
+        for router in routers
+        for route in router.routes
     ]
     errors.install(api)
     _add_gates(api, app, authenticate, is_local)
@@ -121,7 +121,7 @@ def create_api(
 
 
 def _add_gates(api: FastAPI, app: App, authenticate: Authenticate | None, is_local: bool) -> None:
-    """The last one added is the first one passed."""
+    """Add the middleware; the last one added runs first."""
     server = app.config.server
     api.add_middleware(Idempotency, stored=Responses(app.database).within(server.statement_seconds))
     api.add_middleware(BodyLimit, most=server.body_bytes)

@@ -21,9 +21,10 @@ from rota.api.limits import RateLimit
 Authenticate = Callable[[Request], "str | Awaitable[str | None] | None"]
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
-# A page of another site can have any name point here, but not make a browser send an address.
+# Another site can point any host name to this machine, but cannot make a browser send an IP
+# address.
 _LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
-# What proxies add.
+# Headers that proxies add.
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 ADMIN = "api:admin"
@@ -35,7 +36,8 @@ def new_token() -> str:
 
 
 class TokenCheck:
-    """One token for everything. Digests are compared, so that time tells nothing of its length."""
+    """Checks the one token. Digests are compared, so that the time of a comparison does not reveal
+    the token's length."""
 
     def __init__(self, token: str) -> None:
         self._digest = _digest(token.encode())
@@ -55,13 +57,13 @@ def _digest(token: bytes) -> bytes:
 
 
 def developer(_: Request) -> str:
-    """For `rota dev` on loopback, behind a LocalOnly."""
+    """Authenticate every request, for `rota dev` on loopback, behind a LocalOnly."""
     return DEVELOPER
 
 
 class Access:
-    """Lets in who is known to `authenticate`. Only failures are counted against an address, and
-    only after a look at who asks: strangers cannot use up what others behind it have."""
+    """Requires authentication by `authenticate`. Only failures count against an address, and only
+    after the check: strangers cannot exhaust the limit of other clients behind the same address."""
 
     def __init__(
         self,
@@ -102,7 +104,8 @@ class Access:
         self._failures.take(self._addresses.of(request.scope))
 
     def _stranger(self) -> ProblemError:
-        """Whoever authenticates in another way knows best what is missing."""
+        """Name the missing header only for token authentication; another method has its own
+        message."""
         asks_for_token = isinstance(self._authenticate, TokenCheck)
         detail = "authentication required: send Authorization: Bearer …"
         return ProblemError(
@@ -114,9 +117,9 @@ class Access:
 
 
 class LocalOnly:
-    """For an API that asks for no token: only clients on this machine, connected directly. What a
-    page of another site makes a browser send, under whatever name of this machine, is refused, and
-    so is what a proxy on this machine passes on."""
+    """Protects an API without a token: accepts only direct connections from this machine. Requests
+    that a page of another site makes a browser send, under any name of this machine, are refused,
+    and so are requests that a proxy on this machine forwards."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -141,8 +144,8 @@ class LocalOnly:
 
 def refuse_cross_site(request: Request) -> None:
     """Refuse a request that changes something and that a page of another site made a browser send:
-    cookies and passwords of the browser travel with it. A program that sends a bearer token does so
-    by itself, and needs no origin."""
+    the browser adds its cookies and passwords. A program sends a bearer token deliberately, and
+    needs no origin."""
     if request.method in _SAFE_METHODS:
         return
     if request.headers.get("authorization", "").lower().startswith("bearer "):
@@ -155,8 +158,8 @@ def refuse_cross_site(request: Request) -> None:
 
 
 def _is_local(client: str | None) -> bool:
-    """A client without an address may be anybody: a proxy that passes on requests by a Unix socket
-    has none."""
+    """Return False without an address: a proxy that forwards requests through a Unix socket has
+    none, and its clients may be anywhere."""
     try:
         address = ip_address(client or "")
     except ValueError:
@@ -165,6 +168,6 @@ def _is_local(client: str | None) -> bool:
 
 
 def path_of(scope: Scope) -> str:
-    """The path inside this application, wherever it is mounted."""
+    """Return the path inside this application, wherever it is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "")) or "/"

@@ -1,4 +1,5 @@
-"""Whether an action changed anything: repeating one that is already done succeeds, and says so."""
+"""Says whether an action changed anything: repeating a completed action succeeds without a
+change."""
 
 from __future__ import annotations
 
@@ -20,5 +21,5 @@ CHANGED = {
 
 
 def telling(status: int = 200) -> dict[int | str, dict[str, object]]:
-    """For `responses=` of a route that answers with the header."""
+    """Return `responses=` of a route that answers with the header."""
     return {status: {"headers": CHANGED}}

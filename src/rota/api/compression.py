@@ -14,13 +14,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LEVEL = 5
 _LEAST = 1000
-# From here on in a thread: it takes longer than others should wait.
+# Compress larger bodies in a thread, because they would block other requests.
 _LARGE = 65_536
 _KINDS = ("text/html", "text/plain", "application/json", "application/problem+json")
 
 
 class Compressed:
-    """Compresses texts that are sent in one piece."""
+    """Compresses texts that are sent as one message."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -46,11 +46,11 @@ class Compressed:
 
 
 def is_taken(headers: Headers) -> bool:
-    """`gzip;q=0` is a refusal."""
+    """Return whether gzip is accepted; `gzip;q=0` refuses it."""
     if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
         return False
-    for one in headers.get("accept-encoding", "").lower().split(","):
-        name, _, weight = one.partition(";")
+    for part in headers.get("accept-encoding", "").lower().split(","):
+        name, _, weight = part.partition(";")
         if name.strip() == "gzip":
             return weight.replace(" ", "").rstrip("0.") not in ("q=", "q")
     return False

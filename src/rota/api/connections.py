@@ -1,7 +1,7 @@
 """Limits the number of connections, and how long a client may keep the server waiting.
 
-Opening a connection needs no token, so nobody may hold one for nothing: a request has to arrive
-whole in time, and its response has to be read. When the maximum is reached, a new connection
+Opening a connection needs no token, so idle connections are bounded: a request has to arrive
+completely in time, and its response has to be read. When the maximum is reached, a new connection
 replaces the one that has been idle longest.
 """
 
@@ -21,14 +21,16 @@ _MOST_IN_LINE = 512
 
 
 class Room:
-    """Places for connections. Each is at work on an answer, or waits for its client."""
+    """The open connections, up to a maximum. Each either works on a response, or waits for its
+    client."""
 
     def __init__(self, places: int, header_seconds: float, unread_seconds: float) -> None:
         self._places = places
         self._header_seconds = header_seconds
         self._unread_seconds = unread_seconds
         self._all: set[Connection] = set()
-        # Since when; the longest first. Bodies have a limit of time where they are read.
+        # When each wait began; the longest first. The time of bodies is limited where they are
+        # read.
         self._silent: dict[Connection, float] = {}
         self._sending: dict[Connection, float] = {}
         self._unread: dict[Connection, float] = {}
@@ -36,7 +38,7 @@ class Room:
     def enter(self, one: Connection) -> None:
         self._all.add(one)
         if len(self._all) > self._places:
-            # Itself, if all others are at work.
+            # The new connection itself, if all others are working.
             next(chain(self._silent, self._sending), one).drop()
         self.wait_for(one)
 
@@ -46,7 +48,7 @@ class Room:
             waiting.pop(one, None)
 
     def wait_for(self, one: Connection) -> None:
-        """A request; parts of one are no reason to wait longer."""
+        """Wait for a request; parts of a request do not extend the wait."""
         self._sending.pop(one, None)
         if one in self._all:
             self._silent.setdefault(one, time.monotonic())
@@ -61,7 +63,7 @@ class Room:
         self._sending.pop(one, None)
 
     def pause(self, one: Connection) -> None:
-        """Its client does not read."""
+        """The client does not read its response."""
         if one in self._all:
             self._unread.setdefault(one, time.monotonic())
 
@@ -69,7 +71,7 @@ class Room:
         self._unread.pop(one, None)
 
     async def keep(self) -> None:
-        """Ends connections whose time is over, until cancelled."""
+        """Close connections that exceed their time, until cancelled."""
         while True:
             await asyncio.sleep(min(_SWEEP_SECONDS, self._header_seconds / 4))
             self.sweep(time.monotonic())
@@ -84,14 +86,14 @@ class Room:
 
 
 class Connection(H11Protocol):
-    """uvicorn's, which by itself times out nothing but the wait between two requests."""
+    """A connection of uvicorn, which by itself limits only the wait between two requests."""
 
     def __init__(self, *, room: Room, **given: Any) -> None:
         super().__init__(**given)
         self._room = room
 
     def drop(self) -> None:
-        """At once: what is unread stays unread."""
+        """Close at once; unread data is lost."""
         self._room.leave(self)
         self.transport.abort()
 
@@ -107,7 +109,7 @@ class Connection(H11Protocol):
         try:
             super().data_received(data)
         except h11.LocalProtocolError:
-            # It broke the protocol after its answer had begun: there is no way left to say so.
+            # The client broke the protocol after its response began: no error can be sent any more.
             self.drop()
         self._settle()
 
@@ -135,22 +137,23 @@ class Connection(H11Protocol):
 
 
 class Places(NamedTuple):
-    """How many connections there may be, and how many more the system may keep in line."""
+    """The maximum number of connections, and the backlog of the listening socket."""
 
     connections: int
     in_line: int
 
 
 def find_places(wanted: int) -> Places:
-    """Fewer than wanted where the process may open fewer files: a server that cannot accept
-    answers nobody. Room is left for the database, and for whoever comes in while others go."""
+    """Return fewer than wanted if the process may open fewer files: a server that cannot accept
+    answers no one. Files are reserved for the database, and for connections that open while others
+    close."""
     files = _allow_files(wanted + 4 * _MOST_IN_LINE)
     in_line = min(_MOST_IN_LINE, files // 4)
     return Places(max(1, min(wanted, files - 2 * in_line - files // 8)), in_line)
 
 
 def _allow_files(wanted: int) -> int:
-    """How many this process may open, after asking for as many as that."""
+    """Raise the limit of open files to the wanted number, if allowed; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted if soft == resource.RLIM_INFINITY else soft

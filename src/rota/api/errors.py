@@ -1,4 +1,4 @@
-"""One shape for everything that goes wrong: application/problem+json (RFC 9457)."""
+"""The one format of all errors: application/problem+json (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rota.telemetry.logger import get_logger
 
 MEDIA_TYPE = "application/problem+json"
 
-# The status of each error of Rota; a subclass that is not named here has its parent's.
+# The status of each error of Rota; a subclass that is not listed has its parent's.
 STATUS: dict[type[errors.RotaError], int] = {
     errors.RotaError: 500,
     errors.ConfigError: 500,
@@ -62,8 +62,8 @@ STATUS: dict[type[errors.RotaError], int] = {
     errors.MissingExtra: 500,
     errors.DatabaseError: 500,
 }
-# Of the database's own errors, by the beginning of their code: what to say, and whether the
-# server's message may be shown.
+# Errors of the database, by the beginning of their SQLSTATE: the status, the code of the problem,
+# and whether the server's own message may be shown.
 _DATABASE: tuple[tuple[str, int, str, bool], ...] = (
     ("57014", 504, "database_timeout", False),
     ("40", 503, "database_busy", False),
@@ -74,7 +74,7 @@ _DATABASE: tuple[tuple[str, int, str, bool], ...] = (
     ("53", 503, "database_unavailable", False),
     ("57P", 503, "database_unavailable", False),
     ("22", 422, "refused_by_database", True),
-    # Names a constraint, and may quote a row that is not the caller's.
+    # It names a constraint, and may quote a row that the caller may not see.
     ("23", 422, "refused_by_database", False),
 )
 _TEXTS = {
@@ -86,7 +86,7 @@ _TEXTS = {
     "refused_by_database": "the database rejected this; see the server's log",
 }
 _UNKNOWN = "unknown_field"
-# So many are listed of what is wrong with one request.
+# The number of problems that are listed for one request.
 MOST_PROBLEMS = 20
 _LONGEST_NAME = 200
 _log = get_logger("api")
@@ -94,7 +94,8 @@ _QUIET_SECONDS = 30.0
 
 
 class Often:
-    """What every request meets while the database is away or busy is said once in a while."""
+    """Limits the rate of a log message that every request would cause while the database is
+    unavailable or busy."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -129,7 +130,7 @@ class ProblemError(HTTPException):
         self.code, self.field, self.hint, self.problems = code, field, hint, problems
 
     def body(self) -> dict[str, Any]:
-        said: dict[str, Any] = {
+        content: dict[str, Any] = {
             "type": f"urn:rota:problem:{self.code}",
             "title": HTTPStatus(self.status_code).phrase,
             "status": self.status_code,
@@ -137,7 +138,7 @@ class ProblemError(HTTPException):
             "code": self.code,
         }
         more = {"field": self.field, "hint": self.hint, "errors": self.problems}
-        return said | {name: value for name, value in more.items() if value is not None}
+        return content | {name: value for name, value in more.items() if value is not None}
 
     def response(self) -> JSONResponse:
         return JSONResponse(
@@ -146,21 +147,21 @@ class ProblemError(HTTPException):
 
 
 def code_of(kind: type[Exception]) -> str:
-    """`RunNotFound` is `run_not_found`."""
+    """Return `run_not_found` for `RunNotFound`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def as_problem(error: errors.RotaError, face: Face = "rest") -> ProblemError:
-    """In the words of the API, or of a page."""
+    """Return the problem in the words of the API, or of a page."""
     if isinstance(error, errors.DatabaseError):
         return _of_database(error)
-    kind = next(one for one in type(error).__mro__ if one in STATUS)
+    kind = next(ancestor for ancestor in type(error).__mro__ if ancestor in STATUS)
     status = STATUS[kind]
     if status == 500:
         return internal(error)
     headers = {"Retry-After": "5"} if status == 503 else None
     if status == 503:
-        # Where the database is, and what is wrong with it, is not for callers.
+        # The address and the state of the database are hidden from callers.
         _log.error("the database is unavailable", error=str(error))
         detail = (kind.__doc__ or "").strip() or "not available"
         return ProblemError(status, code_of(type(error)), detail, headers=headers)
@@ -171,7 +172,7 @@ def as_problem(error: errors.RotaError, face: Face = "rest") -> ProblemError:
 def _of_database(error: errors.DatabaseError) -> ProblemError:
     state = error.sqlstate
     if state is None:
-        state = "08"  # the driver could not even ask
+        state = "08"  # the driver could not even send the statement
     for start, status, code, is_shown in _DATABASE:
         if state.startswith(start):
             detail = str(error) if is_shown else _TEXTS[code]
@@ -183,13 +184,14 @@ def _of_database(error: errors.DatabaseError) -> ProblemError:
 
 
 def internal(error: BaseException) -> ProblemError:
-    """What nobody foresaw: the log says what, the caller only that."""
+    """Hide an unexpected error from the caller; the log has it."""
     _log.error("request failed", exc_info=error)
     return ProblemError(500, "internal", "internal error; see the server's log")
 
 
 def of_any(error: Exception, face: Face = "rest") -> ProblemError:
-    """For what is raised before a route is reached, by a gate or by whoever authenticates."""
+    """Return the problem for an error that middleware or `authenticate` raises before a route is
+    reached."""
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, errors.RotaError):
@@ -201,11 +203,11 @@ def of_any(error: Exception, face: Face = "rest") -> ProblemError:
 
 
 def as_validation_problem(error: RequestValidationError, body: Any = None) -> ProblemError:
-    """`body` is the type of the request's body, which says what an unknown field may mean. Those
-    come first: one that is missing may be among them, misspelled. The first few are listed: looking
-    for what each of them may have meant takes time."""
+    """Return the problems of a request. `body` is the type of its body, used to suggest names for
+    unknown fields. Unknown fields come first: a missing field may be among them, misspelled. Only
+    the first few are listed, because finding suggestions takes time."""
     wrong = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    found = [_invalid(one, body) for one in wrong[:MOST_PROBLEMS]]
+    found = [_invalid(problem, body) for problem in wrong[:MOST_PROBLEMS]]
     first = found[0]
     text = first["message"]
     detail = text if first["code"] == _UNKNOWN else f"{first['field']}: {text}"
@@ -223,14 +225,14 @@ def _invalid(one: Mapping[str, Any], body: Any) -> dict[str, str]:
 
 
 def _path(place: Sequence[Any]) -> str:
-    """`("body", "tags", 0)` is `tags[0]`, `("query", "limit")` is `limit`."""
+    """Return `tags[0]` for `("body", "tags", 0)`, `limit` for `("query", "limit")`."""
     parts = list(place[1:]) or list(place)
-    text = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in parts)
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
     return text.removeprefix(".")[:_LONGEST_NAME]
 
 
 def install(api: FastAPI) -> None:
-    """Every way out of a route speaks this shape."""
+    """Make every error of a route use this format."""
 
     @api.exception_handler(ProblemError)
     async def on_problem(_: Request, error: ProblemError) -> JSONResponse:
@@ -260,7 +262,8 @@ def _of_http(request: Request, error: AnyHTTPException) -> ProblemError:
 
 
 def _methods(request: Request) -> set[str]:
-    """Of all routes of this path: the framework names those of the first one only."""
+    """Return the methods of all routes of this path; the framework names only those of the
+    first."""
     found: set[str] = set()
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     for prefix, route in request.app.state.rota.routes:

@@ -1,7 +1,7 @@
 """Versions as ETags, so that two operators do not overwrite each other.
 
-The version of what people edit, not of all that is answered: the next time of a schedule changes
-without anybody's doing.
+An ETag is the version of the editable fields, not of the whole response: the next time of a
+schedule changes without an edit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _wanted(
         ),
     ] = None,
 ) -> int | None:
-    """The version that the caller has seen; None: whichever there is."""
+    """Return the version that the caller has seen; None accepts any version."""
     if if_match is None or if_match.strip() == "*":
         return None
     found = _TAG.fullmatch(if_match.strip())
@@ -49,5 +49,5 @@ ETAG = {"ETag": {"description": "Its version, for `If-Match`.", "schema": {"type
 
 
 def tagged(status: int = 200) -> dict[int | str, dict[str, object]]:
-    """For `responses=` of a route that answers with an ETag."""
+    """Return `responses=` of a route that answers with an ETag."""
     return {status: {"headers": ETAG}}

@@ -1,7 +1,7 @@
-"""Webhooks: `POST /hooks/NAME`. The signature is the only thing that lets a request in.
+"""Webhooks: `POST /hooks/NAME`, authenticated only by the signature.
 
-They stand before the check of the token, and read their body themselves: its bytes are what was
-signed. A refusal is recorded and counted, without what the request said.
+They run before the check of the token, and read the body themselves, because its bytes are signed.
+A refusal is recorded and counted, without the content of the request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ODD = re.compile(r"[^\w.:-]+")
 _KINDS = {"github": "x-github-event"}
 _SIGNED_NAMES = ("stripe", "slack")
 _DELIVERIES = {"github": "x-github-delivery"}
-# What is said to the sender; the reason itself is for the operator.
+# The answer to the sender; the reason itself is only for the operator.
 _UNSIGNED = "the signature is missing, wrong or too old"
 _ANSWERS = {
     "unknown_hook": (404, "not_found", "there is no such webhook"),
@@ -50,7 +50,7 @@ _ANSWERS = {
 
 
 class Webhooks:
-    """Takes what is meant for a webhook; lets everything else pass."""
+    """Handles requests to webhooks; passes all others on."""
 
     def __init__(self, app: ASGIApp, *, owner: App) -> None:
         server = owner.config.server
@@ -82,12 +82,12 @@ class Webhooks:
         if fault := find_fault(hook.signed, headers, body, time.time()):
             await self._refuse(scope, hook.name, fault)
         try:
-            said = _parse(body)
+            parsed = _parse(body)
         except ValueError:
             await self._refuse(scope, hook.name, "not_json")
-        if hook.scheme == "slack" and said_of(said, "type") == "url_verification":
-            return {"challenge": said_of(said, "challenge")}
-        return await self._emit(scope, hook, headers, body, said)
+        if hook.scheme == "slack" and said_of(parsed, "type") == "url_verification":
+            return {"challenge": said_of(parsed, "challenge")}
+        return await self._emit(scope, hook, headers, body, parsed)
 
     async def _emit(
         self, scope: Scope, hook: Webhook, headers: Mapping[str, str], body: bytes, said: Any
@@ -110,7 +110,8 @@ class Webhooks:
         return {"event_id": found.event_id, "is_duplicate": found.is_duplicate}
 
     async def _refuse(self, scope: Scope, hook: str, reason: str) -> NoReturn:
-        """Who fails too often is turned away before anything is written."""
+        """Refuse the request; a client that fails too often is refused before anything is
+        written."""
         address = self._addresses.of(scope)
         self._failures.take(address)
         await self._events.refuse(hook, reason, address)
@@ -120,7 +121,7 @@ class Webhooks:
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """None if it is too large."""
+    """Return None if the body is too large."""
     parts: list[bytes] = []
     size = 0
     try:
@@ -145,7 +146,7 @@ async def _read(receive: Receive, most: int) -> bytes | None:
 
 
 def _parse(body: bytes) -> Any:
-    """ValueError if it is not JSON, or none that a payload can hold."""
+    """Raise ValueError if the body is not JSON, or not a valid payload."""
     try:
         found = parse_json(body)
     except RecursionError:
@@ -156,15 +157,15 @@ def _parse(body: bytes) -> Any:
 
 
 def said_of(said: Any, *path: str) -> str | None:
-    """A text inside the body, if there is one."""
+    """Return a text inside the body, if there is one."""
     for name in path:
         said = said.get(name) if isinstance(said, Mapping) else None
     return said if isinstance(said, str) and said else None
 
 
 def kind_of(hook: Webhook, headers: Mapping[str, str], said: Any) -> str:
-    """What the sender calls it, as part of a name. Where the sender signs it, in the body, no
-    header has a say."""
+    """Return the sender's type of the event, as part of a name. If the body contains a signed type,
+    headers are ignored."""
     inner = said_of(said, "event", "type") if hook.scheme == "slack" else None
     header = None
     if hook.scheme not in _SIGNED_NAMES:
@@ -174,14 +175,14 @@ def kind_of(hook: Webhook, headers: Mapping[str, str], said: Any) -> str:
 
 
 def delivery_of(hook: Webhook, headers: Mapping[str, str], said: Any) -> str | None:
-    """The sender's number of this delivery."""
+    """Return the sender's id of this delivery."""
     if hook.scheme in _SIGNED_NAMES:
         return said_of(said, "id" if hook.scheme == "stripe" else "event_id")
     return headers.get(_DELIVERIES.get(hook.scheme, hook.delivery_header.lower())) or None
 
 
 def key_of(hook: Webhook, headers: Mapping[str, str], body: bytes, said: Any) -> str:
-    """What makes a delivery the same one: only what the sender has signed. A captured request that
+    """Return the idempotency key, made only of what the sender has signed: a captured request that
     is sent again with another id or type in its headers is a duplicate. Keys of a webhook hold for
     all of its types."""
     if hook.scheme in _SIGNED_NAMES and (delivery := delivery_of(hook, headers, said)):
@@ -190,5 +191,6 @@ def key_of(hook: Webhook, headers: Mapping[str, str], body: bytes, said: Any) ->
 
 
 def _signed_part(hook: Webhook, headers: Mapping[str, str]) -> bytes:
-    """Two requests with the same body are two deliveries if their times differ."""
+    """Return the timestamp: two requests with the same body are two deliveries if their times
+    differ."""
     return headers.get((hook.timestamp_header or "").lower(), "").encode()

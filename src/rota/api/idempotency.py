@@ -29,7 +29,7 @@ _KEPT_HEADERS = ("content-type", "etag", "location", "rota-changed")
 
 
 class Idempotency:
-    """Stands behind the gates that know the caller and the body."""
+    """Runs after the middleware that identifies the caller and reads the body."""
 
     def __init__(self, app: ASGIApp, *, stored: Responses) -> None:
         self._app = app
@@ -76,12 +76,13 @@ class Idempotency:
             await self._release(key_hash, claim)
 
     async def _release(self, key_hash: bytes, claim: str) -> None:
-        with suppress(RotaError):  # it frees itself after a minute
+        with suppress(RotaError):  # the key expires after a minute
             await self._stored.release(key_hash, claim)
 
 
 class _Held:
-    """A response that is not sent before it is kept: who has seen it must get it again."""
+    """Holds a response back until it is stored, so that a client that has received it gets it
+    again."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -93,7 +94,7 @@ class _Held:
         self.messages.append(message)
 
     def body(self) -> bytes:
-        return b"".join(one.get("body", b"") for one in self.messages)
+        return b"".join(message.get("body", b"") for message in self.messages)
 
     def headers(self) -> dict[str, str]:
         start = MutableHeaders(raw=list(self.messages[0]["headers"]))
@@ -112,7 +113,7 @@ def _hashes(key: str, scope: Scope) -> tuple[bytes, bytes]:
 
 
 def _hash(*parts: bytes) -> bytes:
-    """With their lengths, so that no two lists of parts look alike."""
+    """Hash the parts with their lengths, so that no two lists of parts have the same hash."""
     found = hashlib.sha256()
     for part in parts:
         found.update(len(part).to_bytes(8, "big") + part)

@@ -21,9 +21,9 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class RateLimit:
-    """A bucket of tokens for each client: it refills at the rate, and holds two seconds of it.
+    """A token bucket per client: it refills at the rate, and holds two seconds of it.
 
-    Only the clients seen last are remembered, so that many of them cost no memory.
+    Only the most recent clients are remembered, so that many clients cost no memory.
     """
 
     def __init__(self, rate: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -33,7 +33,7 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str) -> None:
-        """One failure; a ProblemError if there is none left."""
+        """Count one failure; raise a ProblemError if the bucket is empty."""
         left = self._left(client)
         if left < 1:
             self._keep(client, left)
@@ -61,9 +61,9 @@ class RateLimit:
 
 
 class BodyLimit:
-    """Reads the body of a request before anybody else does, so that its size is known, also when
-    it comes in chunks. Nothing here takes long bodies: payloads have their own, smaller limit, and
-    whoever is not known yet has no more to say than a token."""
+    """Reads the body of a request first, so that its size is known, also if it comes in chunks. No
+    route needs long bodies: payloads have their own, smaller limit, and an unauthenticated client
+    sends at most a token."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class BodyLimit:
         _check_announced(headers, most)
         body = await self._read(receive, most)
         if body is None:
-            return  # the client has gone
+            return  # the client has disconnected
         if body:
             self._check_type(headers.get("content-type", ""))
         scope["rota.body"] = body
@@ -126,7 +126,7 @@ def _refuse_body(most: int) -> None:
     )
 
 
-# What is left of the body is not read, so the connection cannot be used again.
+# The rest of the body is not read, so the connection cannot be reused.
 _CLOSE = {"Connection": "close"}
 
 

@@ -1,4 +1,5 @@
-"""The description of the API: what the framework reads from the routes, and what the gates add."""
+"""The OpenAPI document: what the framework derives from the routes, and what the middleware
+adds."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def describe(api: FastAPI) -> dict[str, Any]:
 
 
 def _name_bounds(schema: Any) -> None:
-    """A duration may be a text too, so its bounds have the names of pydantic: mend them."""
+    """Rename bounds: a duration may be a text too, so pydantic writes its own names for them."""
     if isinstance(schema, list):
         for one in schema:
             _name_bounds(one)

@@ -9,13 +9,13 @@ from rota.model.metrics import Changes
 from rota.model.stats import QueueDepth
 
 ReadChanges = Callable[[int | None, Mapping[str, QueueDepth] | None], Awaitable[Changes]]
-# Counting may take a hundredth of the time, where so many runs wait that one more is no news.
+# With this many runs waiting, one more is no news, so counting may take a hundredth of the time.
 _SHARE, _LONGEST, _MANY = 100, 5.0, 2000
 
 
 class PacedChanges:
-    """Counts what waits and runs the more rarely the longer it takes, with the last count between:
-    thousands of runs wait where the server has most to do."""
+    """Counts waiting and running runs less often the longer counting takes, and repeats the last
+    count between: thousands of runs wait when the server is busiest."""
 
     def __init__(self, read: ReadChanges, now: Callable[[], float] = time.monotonic) -> None:
         self._read = read

@@ -1,4 +1,4 @@
-"""Routes that take nothing but what they declare, and paths whose names may hold a slash."""
+"""Routes that accept only declared parameters, and paths whose names may contain a slash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rota.api.errors import MOST_PROBLEMS, ProblemError, as_validation_problem, 
 from rota.api.unknown import unknown
 from rota.model.json_bounds import parse_json
 
-# Stands for a slash inside a name while the path is cut at its slashes. Of the private use area.
+# Replaces a slash inside a name while the path is split at slashes. From the private use area.
 _SLASH = "\uf8f0"
 
 
@@ -26,7 +26,7 @@ _NO_BYTE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 class StrictRequest(Request):
-    """Refuses what JSON has no word for, and what Postgres cannot store as text."""
+    """Refuses values that are not JSON, and texts that Postgres cannot store."""
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
@@ -53,7 +53,7 @@ def _check_texts(value: Any) -> None:
         case str():
             if "\0" in value:
                 _refuse("a string contains a NUL character, which Postgres cannot store")
-            if any("\ud800" <= one <= "\udfff" for one in value):
+            if any("\ud800" <= letter <= "\udfff" for letter in value):
                 _refuse("a string contains half of a surrogate pair, which Postgres cannot store")
         case list():
             for one in value:
@@ -65,7 +65,7 @@ def _check_texts(value: Any) -> None:
 
 
 class StrictRoute(APIRoute):
-    """A parameter that the route does not know is an error: it may be a filter, mistyped."""
+    """Refuses parameters that the route does not declare: one may be a mistyped filter."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -102,25 +102,25 @@ def _check_parameters(request: Request, known: Collection[str]) -> None:
 
 
 def given_name(part: str) -> str:
-    """A name as it was asked for, from its part of a path."""
+    """Return the original name from its part of a path."""
     return part.replace(_SLASH, "/")
 
 
 def _query_names(dependant: Any) -> Iterator[str]:
-    for one in dependant.query_params:
-        yield one.alias
+    for param in dependant.query_params:
+        yield param.alias
     for inner in dependant.dependencies:
         yield from _query_names(inner)
 
 
 def router(*tags: str) -> APIRouter:
-    """For one noun, under /api/v1."""
+    """Return a router for one noun, under /api/v1."""
     return APIRouter(route_class=StrictRoute, tags=list(tags))
 
 
 class Paths:
-    """Keeps an encoded slash inside the name that it belongs to; refuses NUL characters, which no
-    name and no filter can hold; and answers for whatever was raised below."""
+    """Keeps an encoded slash inside its name; refuses NUL characters, which no name and no filter
+    can contain; and answers for errors that are raised below."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -145,7 +145,8 @@ class Paths:
 
 
 def whole_names(scope: Scope) -> Scope:
-    """Its path with a mark for each slash that belongs to a name; `given_name` takes it back."""
+    """Return a scope whose path has a mark for each slash inside a name; `given_name` reverts
+    it."""
     if scope["type"] != "http":
         return scope
     raw: bytes = scope.get("raw_path") or b""
@@ -158,7 +159,7 @@ def whole_names(scope: Scope) -> Scope:
     _check_headers(scope["headers"])
     if b"%2f" in raw.lower():
         parts = raw.partition(b"?")[0].decode("latin-1").split("/")
-        path = "/".join(unquote(it).replace("/", _SLASH) for it in parts)
+        path = "/".join(unquote(part).replace("/", _SLASH) for part in parts)
         return {**scope, "path": path}
     return scope
 
@@ -169,14 +170,14 @@ def _check_headers(headers: Sequence[tuple[bytes, bytes]]) -> None:
             431, "headers_too_large", f"headers must have at most {_HEADER_BYTES} bytes"
         )
     if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
-        # A proxy may see another end of this request than we do, and another next one.
+        # A proxy may disagree about where this request ends and the next one begins.
         raise ProblemError(
             400, "malformed", "the body's length is given twice", headers={"Connection": "close"}
         )
 
 
 def _check_address(raw: bytes) -> None:
-    """Read leniently, what is no text would stand for another name."""
+    """Refuse bytes that are not UTF-8: decoded leniently, they would be another name."""
     if b"%" not in raw:
         return
     if _NO_BYTE.search(raw):

@@ -1,5 +1,4 @@
-"""Headers that tell a browser what it may do with a response: a page loads our own files and asks
-our own server, and nothing else."""
+"""Security headers: a page loads only our own files and connects only to our own server."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ HEADERS = {
 
 
 class SecureHeaders:
-    """On every response, of pages and of the API. Caches keep none of them: they show what only
-    their reader may see."""
+    """Adds the headers to every response, of pages and of the API. Responses must not be cached,
+    because only their reader may see them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

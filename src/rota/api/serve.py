@@ -1,4 +1,4 @@
-"""The API on a socket, inside an event loop that somebody else runs."""
+"""Serves the API on a socket, inside an event loop that the caller runs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _UNREAD_SECONDS = 30
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bound before anything else is started, so that a taken port is told at once."""
+    """Bind before anything else starts, so that a port in use is reported at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol: asyncio switches Nagle's delay off only for sockets that name it, and
-    # the delay costs each answer 40 ms.
+    # With its protocol: asyncio disables Nagle's algorithm only for sockets that name it, and the
+    # delay costs each response 40 ms.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # a client that vanished does not keep its stream
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # a vanished client must not keep its stream
             bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _UNREAD_SECONDS)
         bound.bind((host, port))
         bound.listen()
@@ -48,7 +48,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def listen_near(host: str, port: int, tries: int = 20) -> socket.socket:
-    """The port, or one of the next if others have it."""
+    """Return the port, or one of the next if it is in use."""
     for offset in range(tries):
         with contextlib.suppress(ConfigError):
             return listen(host, port + offset)
@@ -70,7 +70,7 @@ def is_loopback(host: str) -> bool:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Signals are for whoever runs the event loop."""
+    """Leaves signals to the code that runs the event loop."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -86,8 +86,8 @@ class Served(Protocol):
 
 
 class ApiServer:
-    """`async with ApiServer(api, socket): …` serves until the block is left, then in order:
-    streams end, requests under way are answered, connections are closed."""
+    """`async with ApiServer(api, socket): …` serves until the block is left, then in order: streams
+    end, requests under way are answered, connections are closed."""
 
     def __init__(self, api: Served, bound: socket.socket) -> None:
         self._api = api
@@ -102,10 +102,11 @@ class ApiServer:
                 http=http,
                 backlog=places.in_line,
                 log_config=None,
-                # Its warnings are of requests that make no sense: anybody could fill a disk.
+                # Its warnings are about malformed requests: any client could fill the disk with
+                # them.
                 log_level="error",
                 access_log=False,
-                # `server.trusted_proxies` says whom to believe; uvicorn believes this machine.
+                # `server.trusted_proxies` says which proxies to trust; uvicorn trusts this machine.
                 proxy_headers=False,
                 lifespan="off",
                 ws="none",
@@ -125,7 +126,7 @@ class ApiServer:
             await self._task
 
     async def serve(self) -> None:
-        """Until `stop`."""
+        """Serve until `stop`."""
         keeping = asyncio.create_task(self._room.keep(), name="rota api connections")
         try:
             await self._server.serve(sockets=[self._socket])
@@ -134,7 +135,7 @@ class ApiServer:
             self._socket.close()
 
     def stop(self) -> None:
-        """The second time: do not wait for anybody."""
+        """Stop; the second call does not wait for requests."""
         if self._server.should_exit:
             self._server.force_exit = True
         self._api.state.rota.stopping.set()

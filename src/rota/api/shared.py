@@ -1,4 +1,4 @@
-"""Shares one result among requests that ask for the same at the same time."""
+"""Shares one result among simultaneous requests for the same data."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _TIMES = 100
 
 
 class Shared(Generic[T]):
-    """Asks once at a time: who comes meanwhile gets that answer, or that error. An answer is good
-    for so many seconds; an older one is given at once to whom it will do, and renewed meanwhile.
-    With `slow` seconds an answer that took long is good for longer, up to those: a hundred times as
-    long as it took."""
+    """Reads once at a time: callers that arrive meanwhile get the same result, or the same error. A
+    result is valid for `seconds`; a caller that accepts an older one gets it at once, while it is
+    renewed. With `slow`, a result that took long is valid for longer: a hundred times as long as it
+    took, up to `slow` seconds."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Shared(Generic[T]):
         self._known: tuple[float, T] | None = None
 
     async def get(self, ask: Callable[[], Coroutine[Any, Any, T]], older: float = 0.0) -> T:
-        """`older`: the age in seconds up to which an answer will do."""
+        """`older`: the age in seconds up to which a result is accepted."""
         age = math.inf if self._known is None else self._now() - self._known[0]
         if self._known is not None and age < self._seconds:
             return self._known[1]
@@ -43,7 +43,7 @@ class Shared(Generic[T]):
             self._asking.add_done_callback(self._learn)
         if self._known is not None and age < older:
             return self._known[1]
-        # Whoever asked first may go away: the others still want to know.
+        # The first caller may be cancelled: the others still need the result.
         return await asyncio.shield(self._asking)
 
     def _learn(self, asking: asyncio.Task[T]) -> None:
@@ -55,7 +55,7 @@ class Shared(Generic[T]):
 
 
 class SharedBy(Generic[T]):
-    """The same for many questions, of which the last so many are remembered."""
+    """Shared results by key; only the most recent keys are remembered."""
 
     def __init__(self, seconds: float, most: int = 100) -> None:
         self._seconds = seconds

@@ -1,4 +1,4 @@
-"""Bounds the number of streams, exports and waiting requests that are open at once."""
+"""Bounds the number of open streams, exports and waiting requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 @dataclass
 class StreamSlots:
-    """`with slots.take(): …`, or a ProblemError that says what there is too much of."""
+    """`with slots.take(): …`, or a ProblemError that says which bound is reached."""
 
     most: int
     what: str
@@ -26,7 +26,8 @@ class StreamSlots:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        # Nothing is awaited between the look and the taking: all who ask at once are counted.
+        # No await between the check and the increment, so that simultaneous callers are all
+        # counted.
         if self.taken >= self.most:
             raise ProblemError(
                 503,
@@ -41,8 +42,8 @@ class StreamSlots:
 
 
 class HeldStream(StreamingResponse):
-    """It holds its slot from before the first byte until its source is closed, however that comes,
-    and also if nobody was there to read the first."""
+    """Holds its slot from before the first byte until its source is closed, in every case, also if
+    the client has gone before the first byte."""
 
     def __init__(
         self,
@@ -73,5 +74,5 @@ class Archive(HeldStream):
 
     def __init__(self, source: AsyncGenerator[bytes], slots: StreamSlots, name: str) -> None:
         plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)
-        told = f"attachment; filename=\"{plain}.tar.gz\"; filename*=UTF-8''{quote(name)}.tar.gz"
-        super().__init__(source, slots, {"Content-Disposition": told})
+        header = f"attachment; filename=\"{plain}.tar.gz\"; filename*=UTF-8''{quote(name)}.tar.gz"
+        super().__init__(source, slots, {"Content-Disposition": header})

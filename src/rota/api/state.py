@@ -1,4 +1,4 @@
-"""The state of an API, and what each request gets from it."""
+"""The state of an API, and the context of each request."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Commands)
 MOST_WAITS = 500
 MOST_TAILS = 20
-# Each reads all tables of tenants, with a thread and a connection of its own.
+# Each reads all tables of tenants, with its own thread and connection.
 MOST_EXPORTS = 4
 _PATIENCE = 5.0
 
 
 @dataclass
 class ApiState:
-    """`stopping` is set when the server is told to end: whoever streams, stops then."""
+    """`stopping` is set when the server is stopped; streams then end."""
 
     app: App
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     routes: list[Any] = field(default_factory=list)
-    # The OpenAPI document; made when somebody asks for it.
+    # The OpenAPI document; made on the first request for it.
     describe: Callable[[], dict[str, Any]] = dict
-    # However often they are asked for, `/metrics` reads once a second and `/ready` once at a time:
-    # strangers may ask, too.
+    # However often they are requested, `/metrics` reads once a second and `/ready` once at a time:
+    # both are open to unauthenticated clients.
     metrics: Shared[Metrics] = field(default_factory=lambda: Shared(seconds=1.0))
     readiness: Shared[None] = field(default_factory=Shared)
     listeners: StreamSlots = field(
@@ -81,7 +81,7 @@ class ApiState:
 
 
 class RequestScope:
-    """The use cases on behalf of whoever sent a request, none of which may take too long."""
+    """The use cases on behalf of the caller of a request, each with a time limit."""
 
     def __init__(self, state: ApiState, actor: str | None) -> None:
         self.app = state.app
@@ -89,32 +89,32 @@ class RequestScope:
         self.actor = actor
 
     def ask(self, face: F) -> F:
-        """Any face of the application, acting for the caller."""
+        """Return any command class of the application, acting for the caller."""
         return face.by(self.actor).within(self.app.config.server.statement_seconds)
 
     async def until_ended(self, run_id: int, seconds: float) -> None:
-        """Returns when the run has ended, so long has passed, or the server ends."""
+        """Return when the run has ended, the time is over, or the server stops."""
         with self._state.waits.take():
             waiting = asyncio.ensure_future(self.runs.wait_run(run_id, seconds))
             stop = asyncio.ensure_future(self._state.stopping.wait())
             try:
                 await asyncio.wait((waiting, stop), return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for one in (waiting, stop):
-                    one.cancel()
+                for task in (waiting, stop):
+                    task.cancel()
                 await asyncio.gather(waiting, stop, return_exceptions=True)
 
     async def export_tenant(self, name: str) -> Archive:
-        """All data of a tenant, as one archive that is sent while it is written."""
+        """Return all data of a tenant, as one archive that is sent while it is written."""
         return Archive(await self.tenants.stream(name), self._state.exports, name)
 
     async def metrics(self) -> Metrics:
-        """Of the whole system, for `/metrics`."""
+        """Return the metrics of the whole system, for `/metrics`."""
         most = self.app.config.server.metrics_tenants
         return await self._state.metrics.get(partial(self.stats.metrics, most_tenants=most))
 
     async def check_ready(self) -> None:
-        """An error unless the database answers and its schema serves this release."""
+        """Raise an error unless the database answers and its schema fits this release."""
         await self._state.readiness.get(self._check_ready)
 
     async def _check_ready(self) -> None:

@@ -26,10 +26,10 @@ RETRY_MS = 2000
 MOST_WAITING = 500
 MOST_LISTENERS = 500
 _KEPT_EVENTS = 2000
-# Goes on for a while without listeners: who lost the connection comes back, and missed nothing.
+# Keep polling for a while without listeners: a client that reconnects has then missed nothing.
 _LINGER_POLLS = 60
 _LONGEST_PAUSE = 5.0
-# A row of the audit may be committed after one with a higher number.
+# An audit row may be committed after a row with a higher number.
 _AUDIT_OVERLAP = 200
 _RESYNC = Event("resync", {})
 _log = get_logger("api")
@@ -37,14 +37,14 @@ _log = get_logger("api")
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An event with its place in the order of this server."""
+    """An event with its position in the order of this server."""
 
     number: int
-    event: Event | None  # None: something was lost, look again
+    event: Event | None  # None: something was lost, reload
 
 
 class StreamClient:
-    """One client's queue. Full, it is emptied, and the client is told to look again."""
+    """The queue of one client. If it is full, it is emptied, and the client must reload."""
 
     def __init__(self, topics: frozenset[str]) -> None:
         self._topics = topics
@@ -70,13 +70,13 @@ class StreamClient:
         self._news.set()
 
     async def rest(self, seconds: float) -> None:
-        """Until so long has passed, or it is closed."""
+        """Wait until the time is over, or the client is closed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
     async def take(self, seconds: float) -> list[Sent]:
-        """What has come; empty after so long without anything."""
+        """Return what has arrived; empty if nothing arrives in this time."""
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
@@ -90,7 +90,7 @@ class StreamClient:
 
 
 class Hub:
-    """Polls while somebody listens, and for a little while after."""
+    """Polls while there are listeners, and for a while after."""
 
     def __init__(
         self, read: Read, stopping: asyncio.Event, *, poll_seconds: float = POLL_SECONDS
@@ -103,8 +103,8 @@ class Hub:
         self._listeners: set[StreamClient] = set()
         self._kept: deque[Sent] = deque(maxlen=_KEPT_EVENTS)
         self._number = 0
-        self._lost_before = 0  # of what came up to here, some is no longer known
-        self._has_looked = False  # since it polls
+        self._lost_before = 0  # some events up to here are no longer known
+        self._has_looked = False  # since polling began
         self._task: asyncio.Task[None] | None = None
         self._audit = _AuditPlace()
 
@@ -121,7 +121,7 @@ class Hub:
 
     @property
     def listening(self) -> int:
-        """How many."""
+        """The number of listeners."""
         return len(self._listeners)
 
     def leave(self, listener: StreamClient) -> None:
@@ -132,13 +132,13 @@ class Hub:
 
     @property
     def place(self) -> str:
-        """The id of now: who reads something and then listens from here misses nothing. Empty
-        where that cannot be promised, because nobody has listened for a while."""
+        """The id of the present: a client that reads data and then listens from here misses
+        nothing. Empty if this cannot be guaranteed, because there was no listener for a while."""
         is_polling = self._task is not None and not self._task.done() and self._has_looked
         return f"{self._epoch}-{self._number}" if is_polling else ""
 
     def _since(self, last_id: str) -> list[Sent]:
-        """What came after; one that says "look again" if that is not known any more."""
+        """Return the events after an id; a single "reload" if they are no longer known."""
         epoch, _, number = last_id.partition("-")
         is_known = epoch == self._epoch and number.isdecimal() and len(number) < 20
         place = int(number) if is_known else -1
@@ -150,7 +150,7 @@ class Hub:
         return place == self._number or (bool(self._kept) and self._kept[0].number <= place + 1)
 
     async def _run(self) -> None:
-        """From here on nothing is missed; what was before is not known."""
+        """Poll; no event is missed from here on, earlier ones are unknown."""
         before: Changes | None = None
         self._has_looked = False
         idle, pause = 0, self._seconds
@@ -179,7 +179,7 @@ class Hub:
                 listener.offer(sent)
 
     async def _close(self, polling: asyncio.Task[None]) -> None:
-        """The server ends: so does every stream."""
+        """End every stream, because the server stops."""
         stop = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait((stop, polling), return_when=asyncio.FIRST_COMPLETED)
@@ -192,7 +192,7 @@ class Hub:
 
 
 class _AuditPlace:
-    """How far the audit was read; looks back a little, and tells each row once."""
+    """The position in the audit; reads again a little before it, and reports each row once."""
 
     def __init__(self) -> None:
         self._last: int | None = None
@@ -206,19 +206,19 @@ class _AuditPlace:
         return Changes(found.attempts, found.counts, found.depths, found.workers, news)
 
     def _remember(self, deeds: list[Deed]) -> None:
-        # From now on: what is older than the first look is no news.
+        # Begin now: rows from before the first read are no news.
         first = self._last
         self._last = max([self._last or 0, *(deed.id for deed in deeds)])
         if first is None:
             self._seen = set(range(max(0, self._last - _AUDIT_OVERLAP), self._last + 1))
         self._seen |= {deed.id for deed in deeds}
-        self._seen = {one for one in self._seen if one > self._last - 2 * _AUDIT_OVERLAP}
+        self._seen = {number for number in self._seen if number > self._last - 2 * _AUDIT_OVERLAP}
 
 
 async def events_of(
     hub: Hub, listener: StreamClient, *, heartbeat: float = HEARTBEAT_SECONDS
 ) -> AsyncGenerator[bytes]:
-    """The stream of one client, until it leaves or the server ends."""
+    """Yield the stream of one client, until it disconnects or the server stops."""
     try:
         yield format_sse_event(retry=RETRY_MS, comment="connected")
         while not listener.is_closed:
@@ -237,7 +237,7 @@ async def events_of(
 async def until_stopped(
     source: AsyncGenerator[Any], stopping: asyncio.Event, show: Callable[[Any], bytes]
 ) -> AsyncGenerator[bytes]:
-    """Any other source as a stream, with signs of life while it says nothing."""
+    """Yield any other source as a stream, with heartbeats while it is silent."""
     stop = asyncio.ensure_future(stopping.wait())
     step: asyncio.Future[Any] | None = None
     try:

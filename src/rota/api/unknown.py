@@ -1,5 +1,5 @@
-"""What may have been meant by a field or a parameter that a request does not have: most are the
-names that Python, SQL or the command line use for the same thing."""
+"""Suggests names for unknown fields and parameters of a request: most are the names that Python,
+SQL or the command line use for the same thing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from rota.model.wording import FIELDS
 
-# Other names, beside those that Python has; the first that the request knows is meant.
+# Other names, beside those of Python; the first that the request has is suggested.
 _OTHERS: dict[str, tuple[str, ...]] = {
     "arguments": ("payload", "default_payload"),
     "args": ("payload", "default_payload"),
@@ -30,9 +30,9 @@ _AFFIXES = ("{}_seconds", "{}_at", "is_{}", "has_{}", "{}s")
 
 
 def guess(name: str, known: Collection[str]) -> str | None:
-    """The name that was meant, if one of those is likely."""
+    """Return a likely known name, if there is one."""
     plain = name.lower().replace("-", "_").lstrip("_")
-    return next((one for one in _candidates(plain, known) if one in known), None)
+    return next((candidate for candidate in _candidates(plain, known) if candidate in known), None)
 
 
 def _candidates(name: str, known: Collection[str]) -> Iterator[str]:
@@ -41,23 +41,23 @@ def _candidates(name: str, known: Collection[str]) -> Iterator[str]:
         yield FIELDS[name]
     yield from _OTHERS.get(name, ())
     yield from (short for short, field in FIELDS.items() if field == name)
-    yield from (one.format(name) for one in _AFFIXES)
+    yield from (affix.format(name) for affix in _AFFIXES)
     yield from (name.removesuffix(end) for end in ("_seconds", "_at", "s"))
     yield from (name.removeprefix(start) for start in ("is_", "has_"))
     yield from get_close_matches(name, sorted(known), n=1, cutoff=0.65)
 
 
 def unknown(kind: str, name: str, known: Collection[str]) -> str:
-    """In a sentence: `unknown field "every"; did you mean interval_seconds?` The name may be the
-    path of a field."""
+    """Return a sentence: `unknown field "every"; did you mean interval_seconds?` The name may be
+    the path of a field."""
     meant = guess(name.rpartition(".")[2], known)
     there = f"choose from {', '.join(sorted(known))}" if known else "there are none"
     return f'unknown {kind} "{name}"; ' + (f"did you mean {meant}?" if meant else there)
 
 
 def fields_at(annotation: Any, path: Sequence[str | int]) -> set[str]:
-    """The fields of the object at this place of a body. A part that is no field is the name of a
-    kind, where a value may be of several kinds."""
+    """Return the fields of the object at this place of a body. A part of the path that is no field
+    names one of several types of a value."""
     models = list(_models(annotation))
     if not path:
         return {name for model in models for name in _fields(model)}
@@ -69,11 +69,11 @@ def fields_at(annotation: Any, path: Sequence[str | int]) -> set[str]:
 
 
 def _fields(model: type[BaseModel]) -> dict[Any, Any]:
-    return {one.alias or name: one.annotation for name, one in model.model_fields.items()}
+    return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Also those inside lists, maps and unions."""
+    """Yield the models, also those inside lists, maps and unions."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):

@@ -101,7 +101,8 @@ def get(
 
 
 def _embedded(ctx: typer.Context, reveal: bool) -> str:
-    """Where the embedded server is. Asking starts it, as its address is settled when it starts."""
+    """Return where the embedded server is. This starts it, because its address is decided at its
+    start."""
     with administer(ctx) as app:
         return app.database.url if reveal else conninfo(app)
 

@@ -1,8 +1,8 @@
-"""From `module:attribute` or a file to an application.
+"""Loads an application from `module:attribute` or a file.
 
-A file is imported under the name that it would have in its package, with the directory above on
-the path: its own imports work, and children of the process executor, which get the same path, find
-its jobs by that name.
+A file is imported under the name that it would have in its package, with the directory above on the
+path: its own imports work, and children of the process executor, which get the same path, find its
+jobs by that name.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ HOW = "write module:attribute, or file.py:attribute"
 
 class Loaded(NamedTuple):
     app: App
-    # module:attribute, as a child of the process executor can import it; None: nobody named one
+    # module:attribute, as a child of the process executor can import it; None if it was not named
     reference: str | None
 
 
 class Place(NamedTuple):
-    """What somebody wrote, and the directory that it is relative to."""
+    """The reference as written, and the directory that it is relative to."""
 
     text: str
     base: Path
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
     @property
     def attribute(self) -> str:
-        """Empty: the only application in it."""
+        """The attribute; empty for the only application in the module."""
         return self.text.strip().partition(":")[2]
 
     @property
@@ -54,7 +54,7 @@ class Place(NamedTuple):
 
 
 def load_app(place: Place) -> Loaded:
-    """The application that the words mean; a Failure says why there is none."""
+    """Return the application; raise a Failure that says why it cannot be loaded."""
     name = _put_on_path(place)
     module = _import(name, place)
     if place.attribute:
@@ -64,7 +64,7 @@ def load_app(place: Place) -> Loaded:
 
 
 def source_roots(place: Place) -> list[Path]:
-    """The directories whose .py files belong to the application."""
+    """Return the directories whose .py files belong to the application."""
     if place.file is not None:
         return [_package_root(_existing(place))]
     _prepend(place.base)
@@ -72,11 +72,11 @@ def source_roots(place: Place) -> list[Path]:
     with contextlib.suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(place.target.partition(".")[0])
     installed = [Path(it).resolve() for it in (spec and spec.submodule_search_locations) or []]
-    return [place.base, *(it for it in installed if not it.is_relative_to(place.base))]
+    return [place.base, *(folder for folder in installed if not folder.is_relative_to(place.base))]
 
 
 def _put_on_path(place: Place) -> str:
-    """Make it importable; returns its name."""
+    """Make the module importable; return its name."""
     if not place.target:
         raise Failure(f"{place.text!r} is not an application", hint=HOW, code=2)
     if place.file is None:
@@ -131,7 +131,7 @@ def _refuse_other_file(module: ModuleType, name: str, place: Place) -> None:
 
 
 def _broken(target: str, error: BaseException) -> Failure:
-    """The application's own code failed: say where, as that is what its author looks for."""
+    """The application's own code failed: report the place in that code, which its author needs."""
     if isinstance(error, SyntaxError):
         what, where = error.msg, f"{error.filename}:{error.lineno}"
     else:

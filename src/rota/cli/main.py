@@ -20,7 +20,7 @@ DATABASE_HINT = "is the database running? `rota config list` shows where databas
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """0 done, 1 failed, 2 wrong use."""
+    """Run a command. Exit codes: 0 done, 1 failed, 2 wrong use."""
     sys.exit(run(arguments))
 
 
@@ -28,13 +28,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = spell_out(sys.argv[1:] if arguments is None else arguments)
     note_place(words)
     try:
-        # Not standalone: typer would print its own kind of errors.
+        # Not standalone, because typer would print errors in its own format.
         code: Any = command_of(words)(args=words, prog_name="rota", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         return _nobody_reads()
     except SystemExit as error:
-        # typer's own way out of a broken pipe.
+        # How typer exits after a broken pipe.
         if isinstance(error.__context__, BrokenPipeError):
             return _nobody_reads()
         raise
@@ -48,18 +48,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _nobody_reads() -> int:
-    """`rota runs list | head`: no error, and nothing that Python should complain of at its exit."""
+    """Handle `rota runs list | head`: no error, and no complaint of Python at its exit."""
     sys.stdout = sys.__stdout__
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
 
 
 def _flags(words: Sequence[str]) -> frozenset[str]:
-    """Of the command that these words call."""
+    """Return the flags of the command in this command line."""
     command = command_of(words)
     for word in words:
         command = getattr(command, "commands", {}).get(word, command)
-    return frozenset(flag for one in command.params for flag in one.opts)
+    return frozenset(flag for param in command.params for flag in param.opts)
 
 
 def fail(error: Exception, flags: Collection[str] = ()) -> int:
@@ -77,13 +77,13 @@ def fail(error: Exception, flags: Collection[str] = ()) -> int:
     return code
 
 
-# Flags that were renamed, for whoever types the old name.
+# Renamed flags, to suggest the new name for an old one.
 _RENAMED = {"--for": "--until", "--per": "--period", "--job": "--jobs"}
 
 
 def _renamed(error: Any, context: Any) -> str | None:
     name = _RENAMED.get(getattr(error, "option_name", ""))
-    flags = {flag for one in context.command.params for flag in one.opts} if context else set()
+    flags = {flag for param in context.command.params for flag in param.opts} if context else set()
     return f"it is called {name} now" if name in flags else None
 
 
@@ -106,10 +106,11 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
         return str(error), error.hint or (None if error.sqlstate else DATABASE_HINT), 1
     if isinstance(error, RotaError):
         misuse = ConfigError | FilterError | InputError | LimitError | SearchError | TimingError
-        # A kind of TimingError for whoever creates a schedule; here it is just not there.
+        # A subclass of TimingError for the creation of a schedule; here the subject is just not
+        # found.
         is_misuse = isinstance(error, misuse) and not isinstance(error, TemplateNotFound)
         return str(error), error.hint, 2 if is_misuse else 1
-    if hasattr(error, "format_message"):  # typer's own, of wrong use
+    if hasattr(error, "format_message"):  # an error of typer about wrong use
         context = getattr(error, "ctx", None)
         hint = f"see `{context.command_path} --help`" if context else None
         hint = _renamed(error, context) or hint

@@ -1,6 +1,5 @@
-"""The tree of commands. Only the module of the command that was called is imported: reading the
-signatures of all commands takes longer than most commands do, and than a worker takes to start.
-"""
+"""The tree of commands. Only the module of the called command is imported: reading the signatures
+of all commands takes longer than most commands do, and longer than a worker takes to start."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ _COMMANDS = {
     "bench": _Command("database.bench"),
     "top": _Command("reports.top"),
 }
-# The module whose `commands` has all of a noun.
+# The module whose `commands` contains all commands of a noun.
 _NOUNS = {
     "runs": "runs.actions",
     "bulk": "runs.bulk",
@@ -60,8 +59,8 @@ _NOUNS = {
     "cleanup": "database.cleanup",
     "config": "config",
 }
-# Nouns whose commands are read from their operations, which takes drivers: what the list of all
-# commands says about them.
+# Nouns whose commands are derived from their operations, which import drivers: their help in the
+# list of all commands.
 DECLARED = {
     "queues": "Queues: named groups of runs that workers claim from.",
     "limits": "Limits: concurrency, rate and ordering of runs.",
@@ -71,7 +70,8 @@ _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 @cache
 def program(name: str | None = None, *, is_outline: bool = False) -> typer.Typer:
-    """All commands, or the one of this name alone. An outline has no commands of declared nouns."""
+    """Return all commands, or only the one with this name. An outline has no commands of declared
+    nouns."""
     made = typer.Typer(
         name="rota",
         help="The PostgreSQL-native job control plane for Python.",
@@ -108,12 +108,12 @@ def _build(name: str | None, *, is_outline: bool) -> Any:
 
 
 def _take_anywhere(command: Any) -> None:
-    """What stands before a command may stand behind it too. It is shown before it only, or where a
-    command has the option itself."""
-    for one in getattr(command, "commands", {}).values():
-        known = {flag for param in one.params for flag in param.opts}
-        one.params += [param for param in _anywhere() if not known & {*param.opts}]
-        _take_anywhere(one)
+    """Accept global options also after a command. Help lists them only before it, or if a command
+    has the option itself."""
+    for child in getattr(command, "commands", {}).values():
+        known = {flag for param in child.params for flag in param.opts}
+        child.params += [param for param in _anywhere() if not known & {*param.opts}]
+        _take_anywhere(child)
 
 
 @cache
@@ -131,11 +131,12 @@ def _use_app(ctx: typer.Context, value: str | None) -> None:
 
 def _use_config(value: str | None) -> None:
     if value:
-        # By the environment, because the application, which loads its own, must find the same.
+        # In the environment, because the application loads its own configuration and must find the
+        # same.
         os.environ["ROTA_CONFIG"] = os.path.abspath(value)
 
 
-# Eager: names that are completed come from that database.
+# Eager, because completed names come from that database.
 def _common(
     app: Annotated[
         str | None,
@@ -149,7 +150,7 @@ def _common(
 
 
 def _first_word(words: Sequence[str]) -> str | None:
-    """The command, where there is one of that name."""
+    """Return the command name, if there is a command with it."""
     rest = iter(words)
     for word in rest:
         if word in WITH_VALUE:

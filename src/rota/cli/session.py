@@ -1,4 +1,4 @@
-"""Which application and which database a command is about, and who asks."""
+"""The application, the database and the actor of a command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ APP_HINT = "pass --app module:attribute or --app file.py, or set ROTA_APP, or `a
 
 
 class Kept:
-    """The App of a command that asks again and again: opened once, and anew after a loss."""
+    """The App of a command that reads repeatedly: opened once, and again after a lost
+    connection."""
 
     def __init__(self) -> None:
         self._is_on = False
@@ -43,7 +44,7 @@ class Kept:
             app.close_sync()
 
     def find(self, make: Callable[[], App]) -> tuple[App, bool]:
-        """An App, and whether it stays open."""
+        """Return an App, and whether it stays open."""
         if not self._is_on:
             return make(), False
         if self._app is None:
@@ -53,17 +54,18 @@ class Kept:
 
 @dataclass(frozen=True)
 class Session:
-    """What the options before the command said."""
+    """The options before the command."""
 
     app: str | None = None
     kept: Kept = field(default_factory=Kept)
 
     def load(self, given: str | None = None) -> Loaded:
-        """The application, for commands that need one. `given` is what the command was told."""
+        """Return the application, for commands that need one. `given` is the command's own
+        option."""
         return load_app(self.place(given))
 
     def load_or_bare(self, given: str | None = None) -> Loaded:
-        """The application that was named; without one, an App that declares nothing, whose worker
+        """Return the named application; without one, an App that declares nothing, whose worker
         runs the SQL jobs of the database."""
         found = self.find(given)
         if found is not None:
@@ -73,33 +75,33 @@ class Session:
         return Loaded(App(config=_config(), name="sql"), None)
 
     def find(self, given: str | None = None) -> Loaded | None:
-        """The application, if anybody has named one."""
+        """Return the application, if one is named."""
         place = self.named(given)
         return None if place is None else load_app(place)
 
     def place(self, given: str | None = None) -> Place:
-        """Where the application is, unloaded."""
+        """Return where the application is, without loading it."""
         found = self.named(given)
         if found is None:
             raise Failure("no application specified", hint=APP_HINT, code=2)
         return found
 
     def named(self, given: str | None) -> Place | None:
-        """The same, or None if nobody has named one."""
+        """Return where the application is, or None if none is named."""
         if given or self.app:
             return Place(given or self.app or "", Path.cwd())
         config = _config()
         if not config.app:
             return None
-        # What a file says is relative to that file.
+        # A path in a file is relative to that file.
         is_from_file = config.file is not None and config.source("app") == "file"
         base = config.file.parent if config.file is not None and is_from_file else Path.cwd()
         return Place(config.app, base)
 
     def config(self) -> Config:
-        """For commands that need no application. One that was named is asked all the same: its
-        code may say where the database is. It is not used itself, as opening the database would
-        register the jobs of whatever is checked out here."""
+        """Return the configuration, for commands that need no application. A named application is
+        still loaded, because its code may say where the database is. It is not opened, because that
+        would register the jobs of the code that happens to be checked out here."""
         config = _config()
         if self.app is None and (config.database_url or not config.app):
             return config
@@ -112,7 +114,8 @@ def session(ctx: typer.Context) -> Session:
 
 
 def place_of(config: Config, home: Path | None = None) -> str:
-    """Which database this is, in words without any secret. `home`: that of the embedded server."""
+    """Return the database in words, without secrets. `home` is the directory of the embedded
+    server."""
     if home is not None or not config.database_url:
         return f"embedded Postgres in {home or _embedded_home(config)}"
     from psycopg.conninfo import conninfo_to_dict
@@ -127,7 +130,7 @@ def place_of(config: Config, home: Path | None = None) -> str:
 
 @contextmanager
 def administer(ctx: typer.Context) -> Iterator[App]:
-    """The use cases, on the database of this session."""
+    """Yield the use cases, on the database of this session."""
     app, is_kept = session(ctx).kept.find(lambda: _open(ctx))
     try:
         yield app
@@ -145,8 +148,8 @@ def _open(ctx: typer.Context) -> App:
 
 
 def chosen(config: Config) -> Config:
-    """The same for a program that says by itself which database it uses, or finds one that is
-    there: the application need not."""
+    """Enable the embedded database for a program that names its database itself, or finds an
+    existing one: the application need not configure it."""
     return config.override({"embedded": True}) if config.embedded else config
 
 
@@ -159,7 +162,7 @@ def closing(app: App) -> Iterator[App]:
 
 
 def actor() -> str:
-    """Who the audit says it was."""
+    """Return the actor for the audit."""
     name = os.environ.get("USER") or os.environ.get("LOGNAME")
     return f"cli:{name or f'uid {os.getuid()}'}"
 
@@ -171,7 +174,7 @@ def _config() -> Config:
 
 
 def has_embedded(config: Config) -> bool:
-    """Whether there is an embedded database already."""
+    """Return whether an embedded database exists."""
     return _embedded_home(config).exists()
 
 
@@ -182,8 +185,8 @@ def _embedded_home(config: Config) -> Path:
 
 
 def refuse_empty(config: Config) -> None:
-    """Do not make a database in order to say that there is nothing in it: somebody who asks has
-    one elsewhere, and forgot to say where."""
+    """Refuse to create a database only to show that it is empty: the user probably has a database
+    elsewhere and forgot to name it."""
     if config.database_url or not config.embedded or has_embedded(config):
         return
     raise Failure(

@@ -1,4 +1,4 @@
-"""An attempt as a reader sees it."""
+"""The record of an attempt."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 LEAST_SLOW_SECONDS = 60.0
-# So many attempts make a p99 that one can compare with; fewer only the longest of them.
+# With this many attempts the p99 is meaningful; with fewer, only the longest duration is used.
 _ENOUGH, _FEW = 20, 3
 _CLEAN_MINUTES = 5
 
@@ -40,7 +40,7 @@ class Need:
 
     @property
     def substance(self) -> tuple[object, ...]:
-        """What of it is news when it changes: how long it has been so is not."""
+        """The values whose change is news; the duration of the problem is not one of them."""
         counts = [(name, it) for name, it in self.figures.items() if not isinstance(it, float)]
         return (self.kind, self.name, self.tenant, self.state, self.since, self.reason, counts)
 
@@ -68,7 +68,7 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Minute:
-    """Of one job: what ended well and badly in it."""
+    """The good and bad ends of a job in one minute."""
 
     at: datetime
     good: int
@@ -76,8 +76,8 @@ class Minute:
 
 
 def is_unusual(bad: int, good: int, usual_bad: float, usual_good: float) -> bool:
-    """Whether so many failures are news. `usual_…` are of an hour, on average; all that a job does
-    fails: always."""
+    """Return whether the number of failures is unusual. `usual_…` are averages per hour. If every
+    attempt fails, it always is."""
     if bad == 0:
         return False
     if good == 0:
@@ -90,8 +90,8 @@ def is_unusual(bad: int, good: int, usual_bad: float, usual_good: float) -> bool
 
 
 def began(minutes: Sequence[Minute]) -> datetime | None:
-    """Since when a job has been failing: its first bad minute after it last went well, which takes
-    a few minutes in a row with work and without a failure."""
+    """Return since when a job has been failing: its first bad minute after it last worked well,
+    which means a few minutes in a row with work and without a failure."""
     first: datetime | None = None
     clean = 0
     for minute in minutes:
@@ -106,8 +106,8 @@ def began(minutes: Sequence[Minute]) -> datetime | None:
 
 
 def is_slow(seconds: float, attempts: int, p99: float | None, longest: float) -> bool:
-    """Whether a run that goes on for so long is longer than usual; where nothing is usual yet, no
-    run is."""
+    """Return whether a run that has taken this long is slower than usual; False if there is no
+    history yet."""
     if seconds < LEAST_SLOW_SECONDS or attempts < _FEW:
         return False
     if attempts < _ENOUGH or p99 is None:

@@ -1,4 +1,4 @@
-"""An entry of the audit as a reader sees it."""
+"""The record of an audit entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a run waits before its next attempt."""
+"""The time that a run waits before its next attempt."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rota.model.durations import read_duration
 Kind = Literal["exponential", "linear", "fixed"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-# No run gets this far; it keeps a corrupt number from costing anything.
+# No run has this many attempts; the bound limits the cost of a corrupt number.
 MAX_ATTEMPT = 10_000
 
-# Stored data says its unit, Python arguments are short.
+# Names with units in stored data, and short names as Python arguments.
 _JSON_NAMES = {
     "kind": "kind",
     "base_seconds": "base",

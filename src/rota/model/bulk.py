@@ -1,4 +1,4 @@
-"""What is done to many runs, and what becomes of each."""
+"""Actions on many runs, and the result for each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class BulkResult:
 
 
 def would_be(action: Action, run_id: int, state: str | None) -> BulkItem:
-    """What the action would do to a run in this state; None: there is no such run."""
+    """Return what the action would do to a run in this state; None means that there is no such
+    run."""
     if state is None:
         return BulkItem(run_id, "refused", f"there is no run {run_id}")
     if state not in FITTING[action]:

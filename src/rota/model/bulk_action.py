@@ -1,4 +1,4 @@
-"""An action on all runs of a filter, as a reader sees it."""
+"""The record of a bulk action."""
 
 from __future__ import annotations
 

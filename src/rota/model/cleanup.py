@@ -1,4 +1,4 @@
-"""Removing expired rows: the rules, what they would remove, and recipes to start from."""
+"""Cleanup of expired rows: the rules, their effect, and recipes to start from."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RecipeInfo:
 
 
 def rule_of(said: Mapping[str, Any]) -> CleanupRule:
-    """A rule as it is stored. What was written past the edge is shown as it is."""
+    """Read a stored rule. Values that were written past the checks are shown as they are."""
     return CleanupRule(
         table=str(said.get("table", "")),
         column=str(said.get("column", "")),
@@ -87,7 +87,7 @@ def rule_of(said: Mapping[str, Any]) -> CleanupRule:
 
 
 def age_words(age: Any) -> str:
-    """`7 days` for 604800; text is an interval already."""
+    """Return `7 days` for 604800; text is an interval already."""
     if not isinstance(age, int | float) or isinstance(age, bool):
         return str(age)
     for size, word in _UNITS:

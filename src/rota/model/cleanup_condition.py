@@ -1,7 +1,7 @@
 """Conditions of cleanup rules, from text such as `status <> 'pending' and retries > 3` and back.
 
-They look like SQL and never become it: each is a column, a comparison and a value, which the
-database looks up in its catalogue and quotes.
+They look like SQL and are never executed as SQL: each is a column, a comparison and a value, which
+the database looks up in its catalogue and quotes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from rota.model.condition import Reader, name_text, value_text
 
 
 def parse_condition(text: str) -> list[dict[str, Any]]:
-    """What `rota.cleanup` takes as `where`; InputError says what cannot be read."""
+    """Return the argument `where` of `rota.cleanup`; raise InputError with the part that cannot be
+    read."""
     return _Reader(text).conditions()
 
 
 def condition_text(where: Any) -> str:
-    """The same as text; what nobody can read is shown as it is."""
+    """Return a condition as text; a value that cannot be read is shown as it is."""
     found = where if isinstance(where, list) else [where] if where else []
-    return " and ".join(_one_text(one) for one in found)
+    return " and ".join(_one_text(part) for part in found)
 
 
 def _one_text(one: Any) -> str:

@@ -1,4 +1,4 @@
-"""Cleanups for tables that many applications have. They are offered where the tables exist."""
+"""Cleanups for tables that many applications have, offered if the tables exist."""
 
 from __future__ import annotations
 
@@ -89,30 +89,30 @@ class RecipeOffer:
 
     @property
     def bare_prefix(self) -> str:
-        """Without the schema."""
+        """The prefix without the schema."""
         return self.prefix.partition(".")[2]
 
     @property
     def second_name(self) -> str:
-        """Of the cleanup, if another prefix has the recipe's own name: with what tells them
-        apart."""
+        """The name of the cleanup if another prefix already uses the recipe's name: with the
+        prefix, which distinguishes them."""
         parts = re.findall(r"[^\W_]+", self.prefix.removeprefix("public.") or "public")
         return "_".join((self.recipe.name, *parts))
 
     def shares_tables(self, rules: Iterable[CleanupRule]) -> bool:
-        return not {one["table"] for one in self.rules}.isdisjoint(one.table for one in rules)
+        return not {rule["table"] for rule in self.rules}.isdisjoint(rule.table for rule in rules)
 
     def info(self, used: Iterable[CleanupRule]) -> RecipeInfo:
-        recipe, rules = self.recipe, [rule_of(one) for one in self.rules]
-        there = {(one.table, one.column) for one in used}
+        recipe, rules = self.recipe, [rule_of(rule) for rule in self.rules]
+        there = {(rule.table, rule.column) for rule in used}
         return RecipeInfo(
             recipe.name, recipe.description, recipe.cron, self.prefix, rules,
-            all((one.table, one.column) in there for one in rules),
+            all((rule.table, rule.column) in there for rule in rules),
         )  # fmt: skip
 
 
 def offers(tables: Iterable[Mapping[str, Any]]) -> list[RecipeOffer]:
-    """For each recipe and prefix, the rules whose tables and columns are there."""
+    """Return for each recipe and prefix the rules whose tables and columns exist."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     known = list(tables)
     for recipe in RECIPES:

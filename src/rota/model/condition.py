@@ -1,7 +1,7 @@
-"""Conditions on rows that people write: of cleanups, and of watches of tables.
+"""Conditions on rows that users write: for cleanups, and for watches of tables.
 
-They look like SQL and are not passed on as it: a condition consists of columns, comparisons and
-values, and whatever is sent to the database is written anew from these. It cannot call a function.
+They look like SQL but are not passed on: a condition consists of columns, comparisons and values,
+and the text that is sent to the database is built from these. It cannot call a function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TOKEN = re.compile(
     r"""|(?P<number>-?\d+(?:\.\d+)?)(?![\w.])|(?P<word>[A-Za-z_][\w$]*)"""
     r"""|(?P<op>->>|->|<>|!=|<=|>=|=|<|>|\(|\)|,|\.))"""
 )
-# More of them are beyond every number that is stored.
+# A number with more digits exceeds every stored number.
 _MOST_DIGITS = 300
 _MOST_QUOTED = 200
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
@@ -37,7 +37,7 @@ def value_text(value: Any) -> str:
 
 
 class Reader:
-    """Goes through the words of a condition. `grammar` is the hint of what it refuses."""
+    """Reads the words of a condition. `grammar` is the hint in its errors."""
 
     grammar = ""
 
@@ -65,7 +65,7 @@ class Reader:
         if kind == "quoted":
             return text[1:-1].replace('""', '"')
         if kind == "word":
-            return text.lower()  # as Postgres folds a name that is not quoted
+            return text.lower()  # as Postgres folds an unquoted name
         raise self._refusal(text if kind else "its end")
 
     def _values(self) -> list[Any]:
@@ -94,7 +94,7 @@ class Reader:
         return op
 
     def _peek(self) -> str:
-        """The next word in lower case; nothing that is quoted is a word."""
+        """Return the next word in lower case; quoted text is not a word."""
         if self._is_over:
             return ""
         kind, text = self._tokens[self._place]
@@ -107,7 +107,7 @@ class Reader:
         return self._tokens[self._place - 1]
 
     def _take(self, *words: str) -> bool:
-        """These words, if they are the next ones."""
+        """Consume these words, if they are the next ones."""
         start = self._place
         for word in words:
             if self._peek() != word:

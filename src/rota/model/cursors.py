@@ -1,4 +1,5 @@
-"""Where a page of a list begins, as text that is opaque to callers: what it holds may change."""
+"""The position at which a page begins, as text that is opaque to callers: its content may
+change."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ def write_cursor(kind: str, *place: Any) -> str:
 
 
 def read_cursor(kind: str, cursor: str) -> list[Any]:
-    """ValueError for a cursor that another list or order has given, or nobody."""
+    """Raise ValueError for a cursor that this list and order have not issued."""
     padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
     try:
         found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))

@@ -1,4 +1,4 @@
-"""Everything about one run."""
+"""A run with its attempts and log lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where code and database say different things about a job."""
+"""Differences between code and database."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-# new: only the code has it. follows: the next sync writes what the code says. kept: an operator
-# changed it, it stays. gone: only the database has it. revived: it was deleted from the code and
-# is back. deleted: an operator deleted the schedule. taken: another schedule has the name. left:
-# its `app.schedule` was removed from the code; it stays until somebody deletes it, and `stored` is
-# what it does meanwhile: its state, or shadow, job_disabled or job_deleted. renamed: the next sync
-# or worker renames it; `stored` is the name that it has.
+# new: only the code has it. follows: the next sync writes the code's value. kept: an operator
+# changed it, and the change is kept. gone: only the database has it. revived: it was deleted from
+# the code and is back. deleted: an operator deleted the schedule. taken: another schedule has the
+# name. left: its `app.schedule` was removed from the code; it stays until it is deleted, and
+# `stored` is what it does meanwhile: its state, or shadow, job_disabled or job_deleted. renamed:
+# the next sync or worker renames it; `stored` is its present name.
 Change = Literal[
     "new", "follows", "kept", "gone", "revived", "deleted", "taken", "left", "renamed"
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import re
 from datetime import timedelta
 from typing import Any
 
-# What every argument that is a duration takes.
+# The type of every argument that is a duration.
 Duration = float | str | timedelta
 EXAMPLES = "90s, 15min, 1h30m, 2d"
 
@@ -25,15 +25,15 @@ _ISO = re.compile(
     r"P(?=[0-9T])(?:(?P<w>[0-9]+(?:\.[0-9]+)?)W)?(?:(?P<d>[0-9]+(?:\.[0-9]+)?)D)?"
     r"(?:T(?=[0-9])(?:(?P<h>[0-9]+(?:\.[0-9]+)?)H)?(?:(?P<m>[0-9]+(?:\.[0-9]+)?)M)?(?:(?P<s>[0-9]+(?:\.[0-9]+)?)S)?)?"
 )
-# Whole numbers beyond it are longer than any duration, and some than any float.
+# Larger whole numbers exceed any duration, and some exceed any float.
 _LARGEST = 10**15
 _DATE = re.compile(r"[0-9]{8,}")
-# No duration that is meant needs more characters; a regular expression need not read them.
+# No real duration needs more characters; longer texts are not matched.
 _LONGEST_TEXT = 100
 
 
 def read_duration(value: Any) -> float | None:
-    """The seconds of a duration; None if the value is not one."""
+    """Return the seconds of a duration; None if the value is not one."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, str):
@@ -46,7 +46,7 @@ def read_duration(value: Any) -> float | None:
 
 
 def is_duration(text: str) -> bool:
-    """Whether a text that may also be a time is meant as a duration: `20261102` is a date."""
+    """Return whether a text that may also be a time is a duration: `20261102` is a date."""
     return read_duration(text) is not None and not _DATE.fullmatch(text.strip())
 
 
@@ -66,5 +66,5 @@ def _of_text(text: str) -> float | None:
 
 
 def _sum(parts: Any) -> float:
-    # Rounded to a nanosecond, so that 1.1s + 2.2s is 3.3.
+    # Round to a nanosecond, so that 1.1s + 2.2s is 3.3.
     return round(sum(float(number) * _UNITS[unit] for number, unit in parts), 9)

@@ -1,4 +1,4 @@
-"""Error groups: what failed, where, how often, and whether it is handled."""
+"""Error groups: type, place, frequency, and whether they are handled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, TypedDict
 Standing = Literal["new", "back", "known", "handled", "quiet"]
 ErrorOrder = Literal["last", "most", "first"]
 STANDINGS: tuple[Standing, ...] = ("new", "back", "known", "handled", "quiet")
-# What somebody should look at.
+# Standings that need attention.
 OPEN: tuple[Standing, ...] = ("new", "back", "known")
 
 

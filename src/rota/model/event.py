@@ -1,4 +1,4 @@
-"""Events as a reader sees them: what came, from where, and what it started."""
+"""The records of events: source, payload and deliveries."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class EventInfo:
     def told(self) -> list[Delivery]:
         """The deliveries, one for each job. Entries that cannot be read are omitted."""
         given = self.deliveries if isinstance(self.deliveries, list) else []
-        return [Delivery.of(one) for one in given if isinstance(one, Mapping)]
+        return [Delivery.of(entry) for entry in given if isinstance(entry, Mapping)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _word(given: Mapping[str, Any], run: int | None) -> str:
 
 
 def _time(text: Any) -> str:
-    """As the database wrote it into JSON, in UTC and without fractions."""
+    """Return a time that the database wrote as JSON, in UTC and without fractions."""
     try:
         return f"{datetime.fromisoformat(str(text)).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError):
@@ -114,8 +114,8 @@ def _replayed(words: str, given: Mapping[str, Any]) -> str:
 
 
 def delivery_words(rule: Any) -> str:
-    """`debounced: the last after 5 s of quiet, at the latest 60 s after the first, for each
-    order:{order_id}`; empty: each event starts a run."""
+    """Return `debounced: the last after 5 s of quiet, at the latest 60 s after the first, for each
+    order:{order_id}`; empty if each event starts a run."""
     if not isinstance(rule, Mapping) or not rule:
         return ""
     each = f", for each {rule['key']}" if rule.get("key") else ""
@@ -143,11 +143,12 @@ class BindingInfo:
 
 
 def where_from(source: Any) -> str:
-    """`update of public.orders`, `hook django`, `run 7`, `webhook stripe`; empty: a plain emit."""
-    said = source if isinstance(source, Mapping) else {}
-    if said.get("table"):
-        return f"{said.get('operation', 'change')} of {said['table']}"
+    """Return `update of public.orders`, `hook django`, `run 7`, `webhook stripe`; empty for a plain
+    emit."""
+    origin = source if isinstance(source, Mapping) else {}
+    if origin.get("table"):
+        return f"{origin.get('operation', 'change')} of {origin['table']}"
     for word in ("webhook", "hook", "run"):
-        if said.get(word) is not None:
-            return f"{word} {said[word]}"
+        if origin.get(word) is not None:
+            return f"{word} {origin[word]}"
     return ""

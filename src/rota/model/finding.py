@@ -1,4 +1,4 @@
-"""What a check of the installation finds."""
+"""The findings of a check of the installation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Report:
 
 
 def judge(value: float | None, *, warn: float, bad: float) -> Verdict:
-    """Above its limits; what is not known is fine."""
+    """Compare a value with its limits; an unknown value is fine."""
     if value is None or value < warn:
         return "ok"
     return "bad" if value >= bad else "warn"
@@ -49,7 +49,8 @@ def graded(
     check: str, verdict: Verdict, fine: str, wrong: str, *, figure: str, limit: str | None = None,
     detail: str, advice: str, commands: Sequence[str] = (),
 ) -> Finding:  # fmt: skip
-    """One check with both of its titles; impact and advice only if something is wrong."""
+    """Return the finding with one of its two titles; impact and advice only if there is a
+    problem."""
     if verdict == "ok":
         return Finding(check, "ok", fine, figure, limit)
     return Finding(check, verdict, wrong, figure, limit, detail, advice, list(commands))

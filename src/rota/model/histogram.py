@@ -1,9 +1,9 @@
 """Durations as counts on a fixed log scale, so that minutes and workers add up.
 
-Bucket n holds what lasted less than 2^n microseconds and not less than half of that. In the
-database a histogram is one number, with the count of bucket n in the n-th sixteen digits from the
-right: so the server adds histograms as it adds numbers. It is read as `numeric_send` sends it,
-which leaves out the zeros of empty buckets at both ends.
+Bucket n counts durations below 2^n microseconds and not below half of that. In the database a
+histogram is one number, with the count of bucket n in the n-th sixteen digits from the right, so
+that the server adds histograms as it adds numbers. It is read in the format of `numeric_send`,
+which omits the zeros of empty buckets at both ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from struct import Struct
 
 BUCKETS = 40
 _DIGITS = 16
-# The server sends four digits at a time, after a head of eight bytes: how many of these groups,
+# The server sends four digits at a time, after a head of eight bytes: the number of these groups,
 # the place of the first one, sign, scale.
 _GROUP = 10**4
 _GROUPS = _DIGITS // 4
@@ -26,7 +26,7 @@ def bucket_of(seconds: float) -> int:
 
 
 def edge(bucket: int) -> float:
-    """The upper end of a bucket, in seconds."""
+    """Return the upper end of a bucket, in seconds."""
     return (1 << bucket) / 1e6
 
 
@@ -36,12 +36,12 @@ _EDGES = tuple(edge(number) for number in range(BUCKETS))
 def quantiles(
     sent: bytes, total: int, shares: Sequence[float], longest: float
 ) -> list[float | None]:
-    """The durations, in seconds, that these shares of `total` did not exceed; None where nothing
-    was counted. Shares are above 0, the largest first.
+    """Return the durations, in seconds, that these shares of `total` did not exceed; None if
+    nothing was counted. Shares are above 0, the largest first.
 
-    Inside a bucket they are taken to lie evenly: at most a factor of two wrong, usually far less.
-    `longest` is known exactly, and nothing was longer. A chart has a thousand histograms: nothing
-    is read below the last share.
+    Inside a bucket durations are assumed to be distributed evenly: the error is at most a factor of
+    two, usually far less. `longest` is exact, and is the upper bound. A chart has a thousand
+    histograms, so buckets below the last share are not read.
     """
     wanted = [share * total for share in shares]
     found: list[float | None] = []
@@ -58,13 +58,13 @@ def quantiles(
 
 
 def pack(buckets: Sequence[int]) -> str:
-    """As the database takes it."""
+    """Write the counts as the number that the database stores."""
     number = "".join([f"{count:0{_DIGITS}}" for count in reversed(buckets)])
     return number.lstrip("0") or "0"
 
 
 def unpack(sent: bytes) -> list[int]:
-    """The counts of all buckets."""
+    """Return the counts of all buckets."""
     counts = [0] * BUCKETS
     for bucket, count in _from_top(sent):
         counts[bucket] = count
@@ -72,7 +72,7 @@ def unpack(sent: bytes) -> list[int]:
 
 
 def _from_top(sent: bytes) -> Iterator[tuple[int, int]]:
-    """Buckets and their counts, from the highest one in which something was counted."""
+    """Yield buckets and their counts, from the highest non-empty one."""
     groups = (len(sent) - _HEAD) // 2
     bucket, left = divmod(int.from_bytes(sent[2:4], "big"), _GROUPS)
     count = 0

@@ -1,4 +1,4 @@
-"""Code of an application that Rota calls besides its handlers."""
+"""Functions of an application that Rota calls besides its handlers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Hook(NamedTuple):
-    """A function with one `yield`: what it does before that comes before, the rest after."""
+    """A function with one `yield`: the part before it runs before the call, the rest after."""
 
     make: Callable[[Any], Any]
     is_async: bool

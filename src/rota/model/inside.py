@@ -1,7 +1,7 @@
-"""Calls something inside hooks: generators with one `yield`, by the rules of `with`.
+"""Calls a function inside hooks: generators with one `yield`, by the rules of `with`.
 
-They are entered in the order of declaration and left in reverse. What the call raises is raised at
-the `yield`, where a hook may handle it or raise another exception; what it returns is sent there.
+Hooks are entered in the order of declaration and left in reverse. An exception of the call is
+raised at the `yield`, where a hook may handle it or raise another; the result is sent there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Leave = Callable[[Any, BaseException | None], Left]
 async def await_inside(  # noqa: C901 - in one piece: a coroutine for each step would cost more
     hooks: Sequence[Hook], subject: Any, body: Callable[..., Any], arguments: Mapping[str, Any]
 ) -> Any:
-    """The result of a coroutine function."""
+    """Return the result of a coroutine function."""
     entered: list[tuple[bool, Any]] = []
     result: Any = None
     error: BaseException | None = None
@@ -66,7 +66,8 @@ def call_inside(
     arguments: Mapping[str, Any],
     enter_async: Callable[[Hook, Any], Leave],
 ) -> Any:
-    """The result of a function. `enter_async` enters an async hook, and returns how it is left."""
+    """Return the result of a function. `enter_async` enters an async hook, and returns the function
+    that leaves it."""
     entered: list[Leave] = []
     result: Any = None
     error: BaseException | None = None
@@ -93,7 +94,7 @@ def _enter(hook: Hook, subject: Any) -> Leave:
 
 
 def _leave(made: Generator[None, Any, Any], result: Any, error: BaseException | None) -> Left:
-    """The result and the error of what was inside, as the hook leaves them."""
+    """Leave the hook; return the result and the error that it lets through."""
     before = None if error is None else error.__traceback__
     try:
         if error is None:
@@ -128,8 +129,8 @@ async def leave_async(
 
 
 def _passed_on(raised: BaseException, error: BaseException | None, before: Any) -> BaseException:
-    """The same exception, without the frames of its way through the hook. A generator turns a
-    StopIteration that passes through it into a RuntimeError."""
+    """Return the same exception, without the frames of its way through the hook. A generator turns
+    a StopIteration that passes through it into a RuntimeError."""
     is_same = raised is error or (
         isinstance(error, StopIteration | StopAsyncIteration)
         and isinstance(raised, RuntimeError)

@@ -1,4 +1,4 @@
-"""A job as the database knows it."""
+"""The record of a job."""
 
 from __future__ import annotations
 

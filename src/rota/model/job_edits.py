@@ -1,4 +1,4 @@
-"""What operators changed about a job, and what its code says instead. Pure."""
+"""The changes of operators to a job, compared with its code. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rota.model.job import JobInfo
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A field that somebody has changed: it no longer follows the code. Who and when are None where
-    somebody wrote past the triggers."""
+    """A field that an operator has changed: it no longer follows the code. `by` and `at` are None
+    if SQL changed it without the triggers."""
 
     field: str
     code: Any
@@ -23,12 +23,13 @@ class Edit:
 
     @property
     def is_drift(self) -> bool:
-        """Whether code and database say different things; else it is only held fast."""
+        """Whether code and database differ; otherwise the field is only pinned."""
         return bool(self.code != self.stored)
 
 
 def edits_of(job: JobInfo) -> list[Edit]:
-    """By name. Whatever plain SQL wrote into the marks must not keep anybody from reading."""
+    """Return the edits by name. Invalid marks that plain SQL wrote are skipped, so that the job
+    stays readable."""
     edited, code = _pairs(job.edited), _pairs(job.code)
     return [
         Edit(field, code.get(field), getattr(job, field, None), _text(mark), _instant(mark))

@@ -1,4 +1,4 @@
-"""JSON that every reader can hold: not nested without end, and no number beyond a double."""
+"""JSON that every reader can represent: bounded nesting, and no number beyond a double."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 from typing import Any, NoReturn
 
 DEEPEST = 100
-# A level may be empty: SQL, which counts what is in them, takes one more.
+# The innermost level may be empty: SQL counts values, so it accepts one level more.
 _DEEPEST_READ = DEEPEST + 1
-# So many digits are beyond a double, an exponent may be; what has neither needs no look at all.
+# This many digits exceed a double, and an exponent may; a text with neither needs no parsing.
 _LARGE = re.compile(rb"[0-9]{309}|[0-9][eE]\+?[0-9]{3}")
 _MOST_DIGITS = 309
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
 
 
 def check_bounds(raw: bytes) -> None:
-    """ValueError for a JSON text that a reader could not hold."""
+    """Raise ValueError for a JSON text that a reader could not represent."""
     if is_too_deep(raw):
         raise ValueError(f"it is nested deeper than {DEEPEST} levels")
     if _LARGE.search(raw):
@@ -24,8 +24,8 @@ def check_bounds(raw: bytes) -> None:
 
 
 def parse_json(raw: bytes) -> Any:
-    """JSON from outside, in UTF-8 and no other encoding: `json.loads` would also read UTF-16 and
-    UTF-32, past every check that looks at the bytes. ValueError says what is wrong."""
+    """Read JSON from outside, in UTF-8 only: `json.loads` would also read UTF-16 and UTF-32, past
+    every check of the bytes. ValueError says what is wrong."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -40,7 +40,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def is_too_deep(raw: bytes, most: int = DEEPEST) -> bool:
-    """Counted in brackets, where there are so many at all."""
+    """Count brackets, if there are enough of them at all."""
     if raw.count(b"[") + raw.count(b"{") <= most:
         return False
     depth = 0
@@ -59,10 +59,10 @@ def is_readable(raw: bytes) -> bool:
 
 
 def read_json(raw: bytes) -> Any:
-    """Whatever is in it: what could not be held is a text that says so."""
+    """Read any stored JSON: a value that cannot be represented becomes a text that says so."""
     if not is_readable(raw):
-        said = f"unreadable: nested deeper than {DEEPEST} levels"
-        return [said] if raw.lstrip()[:1] == b"[" else {"unreadable": said}
+        note = f"unreadable: nested deeper than {DEEPEST} levels"
+        return [note] if raw.lstrip()[:1] == b"[" else {"unreadable": note}
     return json.loads(raw, parse_float=_read_float, parse_int=_read_int)
 
 

@@ -1,5 +1,5 @@
-"""Which jobs, schedules, queues and workers a list shows, and in what order: for type checkers,
-and for the edges that offer the same choices."""
+"""The filters and orders of the lists of jobs, schedules, queues and workers: for type checkers,
+and for interfaces that offer the same choices."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ScheduleFilters(TypedDict, total=False):
     tag: str | None
     tenant: str | None
     state: str | Sequence[str] | None
-    states: Sequence[str] | None  # the same, as `app.runs.list` calls it
+    states: Sequence[str] | None  # another name, as in `app.runs.list`
     text: str | None
     calendar: str | None
     metadata: Mapping[str, Any] | None

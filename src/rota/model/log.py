@@ -1,4 +1,4 @@
-"""A stored log line as a reader sees it, and what a search asks and answers."""
+"""The record of a log line, and the result of a search."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LogLine:
 
 
 class LogKey(NamedTuple):
-    """The order of lines, and a place in it."""
+    """A position in the order of lines."""
 
     at: datetime
     run_id: int
@@ -42,7 +42,7 @@ class LogKey(NamedTuple):
     seq: int
 
     def __str__(self) -> str:
-        """As a cursor: safe in a URL, exact to the microsecond."""
+        """Write it as a cursor: safe in a URL, exact to the microsecond."""
         micros = (self.at - _EPOCH) // timedelta(microseconds=1)
         return f"{micros}.{self.run_id}.{self.attempt}.{self.seq}"
 
@@ -68,14 +68,14 @@ class LogPage:
 
 
 def levels_from(least: str | None, levels: Sequence[str] | None) -> list[str] | None:
-    """The levels that a search is about; None: all."""
-    for one in [*([least] if least else []), *(levels or ())]:
-        if one not in LEVELS:
-            raise SearchError(f"unknown level {one!r}; choose from {', '.join(LEVELS)}")
+    """Return the levels of a search; None means all."""
+    for level in [*([least] if least else []), *(levels or ())]:
+        if level not in LEVELS:
+            raise SearchError(f"unknown level {level!r}; choose from {', '.join(LEVELS)}")
     chosen = [
-        one
-        for one in LEVELS
-        if (levels is None or one in levels)
-        and (least is None or LEVELS.index(one) >= LEVELS.index(least))
+        level
+        for level in LEVELS
+        if (levels is None or level in levels)
+        and (least is None or LEVELS.index(level) >= LEVELS.index(least))
     ]
     return None if len(chosen) == len(LEVELS) else chosen

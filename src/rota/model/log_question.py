@@ -1,4 +1,4 @@
-"""What a reader of logs asks for, checked."""
+"""The validated filter of a log search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class LogFilters(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class LogQuestion:
-    """Lines that match all of it. A `since` or `until` that is a timedelta counts back from now."""
+    """Lines that match all of its parts. A `since` or `until` that is a timedelta counts back from
+    now."""
 
     text: LogText = _NOTHING
     job: str | None = None
@@ -79,7 +80,7 @@ class LogQuestion:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The filters, as the statements name them."""
+        """The filters, under the names of the statements' parameters."""
         return {
             "job": self.job,
             "attempt": self.attempt,
@@ -87,7 +88,7 @@ class LogQuestion:
             "tenant": self.tenant,
             "queue": self.queue,
             "worker": self.worker,
-            # Which jobs are in that queue is read first.
+            # Filled in later: the jobs of that queue are read first.
             "sole": [],
             "mixed": [],
             "names": [name for name, _ in self.text.fields],

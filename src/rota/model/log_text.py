@@ -1,4 +1,4 @@
-"""What somebody typed into a search: `timeout "order 17" -retry user:7`."""
+"""The typed text of a search: `timeout "order 17" -retry user:7`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TERM = re.compile(
 class LogText:
     """Words and phrases that a line must have, those it must not have, and fields by their value.
 
-    A phrase that ends in `*` is a beginning. Fields are compared as text: `user:7` finds 7 and "7".
+    A phrase that ends in `*` is a prefix. Fields are compared as text: `user:7` finds 7 and "7".
     """
 
     wanted: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class LogText:
 
     @classmethod
     def parse(cls, text: str) -> LogText:
-        """All terms must hold; `-` turns one round."""
+        """Parse the terms; all must hold, and `-` negates one."""
         wanted: list[str] = []
         unwanted: list[str] = []
         fields: list[tuple[str, str]] = []

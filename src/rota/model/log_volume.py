@@ -1,4 +1,4 @@
-"""How much was logged when: a chart of a search."""
+"""The number of log lines over time: the chart of a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that is measured, as totals: what metrics and the live stream are made of."""
+"""All measurements as totals, for metrics and the live stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One row of the ledger, as a reader sees it."""
+"""The record of an occurrence, a row of the ledger."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What an attempt decided, as data, before anything is written.
+"""The outcome of an attempt, as data, before anything is written.
 
-`decide` is the whole state machine of an attempt's end: pure, and tested as a table. A body
-that returned never comes here; success needs no decision.
+`decide` is the whole state machine of an attempt's end: pure, and tested as a table. It is not
+called for a handler that returned; success needs no decision.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rota.errors import AttemptTimeout, Cancel, Retry, Snooze
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How an attempt failed, in words that fit into a row."""
+    """How an attempt failed, in texts that fit into a row."""
 
     error_type: str
     error: str
@@ -24,7 +24,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The run is over; `result` and `details` are JSON."""
+    """The run has ended; `result` and `details` are JSON."""
 
     state: Literal["succeeded", "failed", "cancelled"]
     attempt_state: Literal["succeeded", "failed", "cancelled", "timed_out", "lost"]
@@ -37,7 +37,8 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """The run goes on: after `delay` seconds, or, where it is None, from its old place."""
+    """The run continues: after `delay` seconds, or, if it is None, at its old place in the
+    queue."""
 
     attempt_state: Literal["failed", "snoozed", "cancelled", "timed_out", "lost"]
     delay: float | None
@@ -49,8 +50,9 @@ class Requeue:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """This worker's code does not take the payload: the run goes back unspent, to others. `intake`
-    is which payloads this code takes, `signature` the hash of its schema."""
+    """This worker's code refuses the payload: the run goes back without using an attempt, for other
+    workers. `intake` identifies the payloads that this code accepts, `signature` is the hash of its
+    schema."""
 
     intake: int
     signature: int
@@ -64,11 +66,11 @@ Outcome = Ended | Requeue | Refused
 
 
 def in_ascii(outcome: Outcome) -> Outcome:
-    """The same in words that a database of any encoding can hold."""
+    """Return the outcome in ASCII, which a database of any encoding can store."""
     plain = replace(
         outcome,
         message=outcome.message and _escape(outcome.message),
-        # A JSON text knows only some escapes.
+        # A JSON text allows only some escapes.
         details=outcome.details and outcome.details.encode("ascii", "replace").decode(),
     )
     failure = outcome.failure
@@ -90,7 +92,7 @@ def _escape(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a job says about failures."""
+    """The retry policy of a job."""
 
     delay_after: Callable[[int], float]
     retry_on: tuple[type[BaseException], ...] = (BaseException,)
@@ -103,12 +105,13 @@ class Policy:
 def decide(
     error: BaseException, failure: Failure, policy: Policy, attempts_used: int, max_attempts: int
 ) -> Outcome:
-    """What becomes of a run whose attempt raised `error`; `attempts_used` counts earlier ones."""
+    """Return the outcome for a run whose attempt raised `error`; `attempts_used` counts earlier
+    ones."""
     match error:
         case Snooze():
             return Requeue("snoozed", error.delay, is_spent=False, message=str(error) or None)
         case Cancel():
-            # The failure's words and not the error's: they are known to fit into a row.
+            # The text of the failure, not of the error: it is known to fit into a row.
             words = f": {failure.error}" if error.reason else ""
             return Ended("cancelled", "cancelled", f"cancelled by its handler{words}")
         case AttemptTimeout():
@@ -127,19 +130,20 @@ def decide(
 
 
 def cancelled_by(who: str, reason: str | None) -> Ended:
-    """A running attempt stopped because somebody asked for it."""
+    """Return the end of a running attempt that was stopped on request."""
     return Ended(
         "cancelled", "cancelled", f"cancelled by {who}" + (f": {reason}" if reason else "")
     )
 
 
 def not_begun(why: str) -> Requeue:
-    """Back to its place: the body was not called, for a reason that is not the run's."""
+    """Return the run to its place: its handler was not called, for a reason outside the run."""
     return Requeue("cancelled", None, is_spent=False, message=why)
 
 
 def lost_apart(failure: Failure, attempts_used: int, max_attempts: int) -> Outcome:
-    """A suspect took its own process with it: the loss is its own, and it stays a suspect."""
+    """The isolated process of a suspect died: this counts as the run's own failure, and it stays a
+    suspect."""
     if attempts_used + 1 >= max_attempts:
         return Ended("failed", "lost", "attempts used up", failure=failure)
     return Requeue("lost", 0, is_spent=True, failure=failure)

@@ -1,4 +1,4 @@
-"""Everything at a glance, as `rota top` shows it."""
+"""The overview, as `rota top` shows it."""
 
 from __future__ import annotations
 

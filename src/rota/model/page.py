@@ -1,4 +1,4 @@
-"""Part of a list."""
+"""Pages of lists."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-# The one rule of lists, because a thousand values of a megabyte each are more than a process holds.
-# A larger value is left out of a page, which says what has it (`rota.listed`), and a larger text
-# is cut; a page ends before it grows larger than all of them together may be, with its cursor.
+# The one rule of lists, because a thousand values of a megabyte each exceed the memory of a
+# process. A larger value is left out of a page, which names the place of the whole value
+# (`rota.listed`), and a larger text is cut; a page ends, with its cursor, before it exceeds its
+# total size.
 LISTED_BYTES = 8192
 PAGE_BYTES = 4_000_000
 
@@ -25,7 +26,8 @@ class Page(Generic[T]):
 
 
 def fitting(items: Sequence[Any], most: int | None = PAGE_BYTES) -> int:
-    """How many of them a page holds: the first in any case, so that every list comes to its end."""
+    """Return how many items a page holds: always at least one, so that every list can be read to
+    its end."""
     if most is None:
         return len(items)
     left = most
@@ -37,13 +39,13 @@ def fitting(items: Sequence[Any], most: int | None = PAGE_BYTES) -> int:
 
 
 def weight(value: Any) -> int:
-    """About as many bytes as it has when it is written as JSON."""
+    """Return the approximate size of a value as JSON, in bytes."""
     if isinstance(value, str):
         return len(value) + 2 if value.isascii() else 3 * len(value) + 2
     if isinstance(value, Mapping):
-        return sum(weight(key) + weight(it) + 2 for key, it in value.items())
+        return sum(weight(key) + weight(item) + 2 for key, item in value.items())
     if isinstance(value, list | tuple):
-        return sum(weight(it) + 1 for it in value)
+        return sum(weight(item) + 1 for item in value)
     if is_dataclass(value):
         names = value.__dataclass_fields__
         return sum(len(name) + 4 + weight(getattr(value, name)) for name in names)

@@ -1,4 +1,4 @@
-"""A schedule as a simulation of the coming load sees it."""
+"""A schedule in the forecast of the coming load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """When it runs, and how long its runs have taken."""
+    """The timing of a schedule, and the durations of its runs."""
 
     tenant: str
     name: str
@@ -32,5 +32,5 @@ class Planned:
 
     @property
     def full_name(self) -> str:
-        """Names are unique within their tenant."""
+        """The name with the tenant: names are unique only within a tenant."""
         return f"{self.tenant}/{self.name}" if self.tenant else self.name

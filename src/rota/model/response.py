@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """A response under an idempotency key. No status: the request is still under way."""
+    """A response under an idempotency key. Without a status, the request is still under way."""
 
     request_hash: bytes
     status: int | None = None

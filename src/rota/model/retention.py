@@ -1,4 +1,4 @@
-"""How long what has ended is kept: what a job says about it, and what a pass has removed."""
+"""Retention: how long ended runs are kept, by job, and what a pass has removed."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ class Retention:
     failed_log_days: int | None = None
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            most = MOST_DAYS if one.name.endswith("days") else MOST_COUNT
+        for field in fields(self):
+            value = getattr(self, field.name)
+            most = MOST_DAYS if field.name.endswith("days") else MOST_COUNT
             is_number = isinstance(value, int) and not isinstance(value, bool)
             if value is not None and not (is_number and 1 <= value <= most):
                 raise ValueError(
-                    f"{one.name} must be a whole number from 1 to {most}, not {value!r}"
+                    f"{field.name} must be a whole number from 1 to {most}, not {value!r}"
                 )
 
     @classmethod
     def parse(cls, given: Retention | Mapping[str, Any]) -> Retention:
-        """ValueError if it is none."""
+        """Raise ValueError if the value is not a retention."""
         if isinstance(given, Retention):
             return given
         if not isinstance(given, Mapping):
             raise ValueError(f"retention must be a rota.Retention or a mapping, not {given!r}")
-        known = [one.name for one in fields(cls)]
+        known = [field.name for field in fields(cls)]
         for name in given:
             if name not in known:
                 raise ValueError(
@@ -55,7 +55,8 @@ class Retention:
 
     @classmethod
     def stored(cls, given: Mapping[str, Any] | None) -> Self:
-        """As the database has checked it. What somebody wrote past that removes nothing."""
+        """Read the stored form, which the database has checked. Values that bypassed the check
+        remove nothing."""
         try:
             return cls(**given) if given else cls()
         except (TypeError, ValueError):
@@ -94,4 +95,4 @@ class RetentionResult:
 
     @property
     def rows(self) -> int:
-        return sum(one.rows for one in self.items if one.note is None)
+        return sum(item.rows for item in self.items if item.note is None)

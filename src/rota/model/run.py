@@ -1,4 +1,4 @@
-"""A run as a worker holds it, and as a reader sees it."""
+"""A run as a worker claims it, and as a record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.model.states import RunState
 
 
 class Extras(msgspec.Struct, frozen=True):
-    """Of what only some runs carry, the part that the end of a run depends on."""
+    """The optional fields that the end of a run depends on."""
 
     key: str | None = None
     schedule: str | None = None
@@ -48,7 +48,7 @@ class Claim(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Nothing else ends with it: it has no key, and no schedule."""
+        """The run has no key and no schedule, so nothing else ends with it."""
         if self.extras is None:
             return True
         extras = _read_extras(self.extras)

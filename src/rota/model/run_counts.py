@@ -1,4 +1,4 @@
-"""How many runs fit a filter: within limits, so that counting never takes long."""
+"""The number of runs that match a filter, bounded, so that counting never takes long."""
 
 from __future__ import annotations
 

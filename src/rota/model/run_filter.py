@@ -1,4 +1,4 @@
-"""Which runs: the filters that lists and bulk actions share."""
+"""The filters of runs that lists and bulk actions share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RunFilters(TypedDict, total=False):
     """Filters of `app.runs.list` and of bulk actions, for type checkers."""
 
     states: Sequence[str] | None
-    state: str | Sequence[str] | None  # the same, as the API and the command line call it
+    state: str | Sequence[str] | None  # another name, as in the API and the command line
     job: str | None
     queue: str | None
     tenant: str | None
@@ -69,12 +69,12 @@ class RunFilter:
 
     @classmethod
     def of(cls, given: RunFilters) -> Self:
-        """FilterError if it says something that no run can be asked for."""
+        """Raise FilterError for a value that no run can have."""
         for name in given:
             if name not in RunFilters.__annotations__:
                 there = ", ".join(RunFilters.__annotations__)
                 raise FilterError(f"unknown filter {name}", hint=f"choose from {there}")
-        values: dict[str, Any] = {key: it for key, it in given.items() if it is not None}
+        values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         states = wanted_states(values.pop("state", None), values.pop("states", None), RunState)
         if states is not None:
             values["states"] = states
@@ -84,8 +84,8 @@ class RunFilter:
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Self:
-        """As `as_json` wrote it, perhaps by another release: FilterError for what this one does
-        not know, as leaving it out would fit more runs."""
+        """Read what `as_json` wrote, perhaps in another release: raise FilterError for unknown
+        filters, because ignoring them would match more runs."""
         values: Any = {
             name: datetime.fromisoformat(value) if _is_time(cls, name) else value
             for name, value in given.items()
@@ -93,7 +93,7 @@ class RunFilter:
         return cls.of(values)
 
     def as_json(self) -> dict[str, Any]:
-        """What narrows. Times are instants."""
+        """Return the filters that are set. Times are instants."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {
             name: value.isoformat() if isinstance(value, datetime) else value
@@ -111,28 +111,28 @@ class RunFilter:
 
     @property
     def is_indexed(self) -> bool:
-        """Whether an index finds the next run at once, however rare it is. Else the search goes
-        on in portions, so that it can be stopped."""
+        """Whether an index finds the next run at once, however rare it is. Otherwise the search
+        continues in batches, so that it can be stopped."""
         states = self.wanted_states
         if self.error_group is not None:
-            # Few of a group ended otherwise.
+            # Only few runs of a group ended in another state.
             others = replace(self, error_group=None, states=None, dead=False)
             return others.is_empty and (states is None or "failed" in states)
         parts = [self.key, self.tenant, self.schedule, states]
-        if self._is_searched or sum(it is not None for it in parts) > 1:
+        if self._is_searched or sum(part is not None for part in parts) > 1:
             return False
         return states is None or set(states) in ({*RETRIABLE_STATES}, {"failed"})
 
     @property
     def _is_searched(self) -> bool:
-        """By something that no index knows."""
+        """Whether the filter needs a value that no index has."""
         parts = (self.job, self.queue, self.tag, self.error, self.worker)
         times = (self.ended_since, self.ended_until, self.handled)
-        return self.reads_payloads or any(it is not None for it in (*parts, *times))
+        return self.reads_payloads or any(part is not None for part in (*parts, *times))
 
     @property
     def reads_payloads(self) -> bool:
-        """Whether whole payloads are looked at, which may be large."""
+        """Whether whole payloads are read, which may be large."""
         return self.text is not None or self.payload_fields is not None
 
     @property
@@ -144,7 +144,7 @@ class RunFilter:
         return None if self.states is None else list(self.states)
 
     def or_states(self, states: tuple[str, ...]) -> RunFilter:
-        """The same, narrowed to these states where it names none."""
+        """Return the filter, narrowed to these states if it has none."""
         is_narrow = self.states or self.dead or self.handled is not None
         return self if is_narrow else replace(self, states=states)
 

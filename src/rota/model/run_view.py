@@ -1,4 +1,4 @@
-"""A filter of the list of runs that has a name."""
+"""A saved view: a named filter of the list of runs."""
 
 from __future__ import annotations
 

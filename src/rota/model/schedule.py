@@ -13,7 +13,7 @@ Overlap = Literal["skip", "queue_one", "queue_all", "cancel_running", "allow"]
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A stretch of the past that is decided already, with the timing it had."""
+    """A past period that is already decided, with its timing."""
 
     timing: dict[str, Any]
     until: datetime
@@ -22,14 +22,15 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """`job` or schedule `name` must have succeeded, within so many seconds or at its last run."""
+    """`job` or schedule `name` must have succeeded, within this number of seconds or at its last
+    run."""
 
     name: str
     within_seconds: float | None = None
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of rota.schedules; what the tick does not ask is left out."""
+    """One row of rota.schedules, without the columns that the tick does not need."""
 
     id: int
     tenant: str
@@ -70,12 +71,12 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, row: str) -> Self:
-        """From the row as JSON; a value that makes no sense is an error of this schedule."""
+        """Read the row as JSON; an invalid value is an error of this schedule."""
         return msgspec.json.decode(row, type=cls, strict=False)
 
     @property
     def stored_timing(self) -> dict[str, Any]:
-        """What says when, by the names of the columns, as a segment keeps it."""
+        """The timing columns, as a segment stores them."""
         return {name: getattr(self, name) for name in _TIMING}
 
 
@@ -87,7 +88,7 @@ _INSTANTS = ("run_at", "start_at", "end_at", "anchor_at")
 
 
 def timing_arguments(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """From the words of the table, or of a segment's JSON, to those of `Timing.of`."""
+    """Convert the columns, or a segment's JSON, to the arguments of `Timing.of`."""
     values = {name: value for name, value in stored.items() if value is not None}
     for name in _INSTANTS:
         if isinstance(values.get(name), str):

@@ -1,4 +1,4 @@
-"""What people did to a schedule, as a reader sees it."""
+"""The records of edits and manual runs of a schedule."""
 
 from __future__ import annotations
 

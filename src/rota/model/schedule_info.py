@@ -1,4 +1,4 @@
-"""A schedule, its times and what becomes of them, as a reader sees them."""
+"""The records of schedules, calendars, templates and backfills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of webhooks, as the usual senders write them. Pure: whoever asks brings the time."""
+"""Signatures of webhooks, in the formats of common senders. Pure: the caller passes the time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MOST_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """How a sender signs: its scheme, and for `hmac` which headers it writes. A timestamp that is
-    signed too may be so many seconds off."""
+    """How a sender signs: its scheme, and for `hmac` the headers that it sends. A signed timestamp
+    may be off by this number of seconds."""
 
     scheme: Scheme
     secrets: Sequence[str]
@@ -28,28 +28,28 @@ class Signed:
 
 
 def find_fault(signed: Signed, headers: Mapping[str, str], body: bytes, now: float) -> Fault | None:
-    """None if one of the secrets has made the signature, and not too long ago. Headers are by their
-    names in lower case."""
+    """Return None if the signature was made with one of the secrets, and not too long ago. Names of
+    headers are in lower case."""
     stamp, given = _read(signed, headers)
     if not given or stamp == "":
         return "no_signature"
     message = _message(signed.scheme, stamp, body)
-    # All are compared, whichever fits, in a time that tells nothing.
+    # Compare all of them, even after a match, so that the time reveals nothing.
     fits = False
     for secret in signed.secrets:
         made = hmac.new(secret.encode(), message, hashlib.sha256).digest()
-        for one in given:
-            fits |= hmac.compare_digest(made, one)
+        for digest in given:
+            fits |= hmac.compare_digest(made, digest)
     if not fits:
         return "bad_signature"
     return None if stamp is None or _is_near(stamp, now, signed.tolerance_seconds) else "stale"
 
 
 def _read(signed: Signed, headers: Mapping[str, str]) -> tuple[str | None, list[bytes]]:
-    """What was signed as its time (None: the scheme has none), and the signatures."""
+    """Return the signed time (None if the scheme has none), and the signatures."""
     match signed.scheme:
         case "stripe":
-            parts = [one.strip().partition("=") for one in _of(headers, "stripe-signature")]
+            parts = [part.strip().partition("=") for part in _of(headers, "stripe-signature")]
             stamps = [value for name, _, value in parts if name == "t"]
             made = [value for name, _, value in parts if name == "v1"]
             return (stamps[0] if len(stamps) == 1 else ""), [*_bytes(made)]
@@ -75,7 +75,7 @@ def _after(prefix: str, text: str) -> list[str]:
 
 
 def _bytes(texts: Sequence[str]) -> Iterator[bytes]:
-    """A digest in hexadecimal digits or in base64. What is neither is there, and fits nothing."""
+    """Decode digests in hexadecimal or base64. Any other text yields a value that never matches."""
     for text in filter(None, texts):
         try:
             yield bytes.fromhex(text) if len(text) == 64 else base64.b64decode(text, validate=True)

@@ -20,11 +20,11 @@ WorkerStatus = Literal[
 ]
 JobKind = Literal["python", "sql", "flow"]
 Decision = Literal["ran", "caught_up", "skipped", "missed", "superseded"]
-# Of what people ran of a schedule beside its times.
+# Decisions for manual runs and backfills of a schedule.
 ManualKind = Literal["triggered", "backfilled"]
 Strategy = Literal["on_demand", "cron", "interval", "once", "init", "event"]
 
-# Sets of states, each spelled out here only.
+# Sets of states, each defined only here.
 RUN_STATES: tuple[RunState, ...] = get_args(RunState)
 END_STATES: tuple[EndState, ...] = get_args(EndState)
 OPEN_STATES = tuple(state for state in RUN_STATES if state not in END_STATES)
@@ -35,16 +35,17 @@ FAILED_ATTEMPT_STATES: tuple[AttemptState, ...] = ("failed", "timed_out", "lost"
 def wanted_states(
     state: str | Sequence[str] | None, states: str | Sequence[str] | None, known: Any
 ) -> tuple[str, ...] | None:
-    """The filter by state that every list has under two names, for one state or several; `known`
-    is their Literal. None: all. FilterError for both names, or a state that there is not."""
+    """Return the states of a filter, which every list accepts under two names, for one state or
+    several; `known` is their Literal. None means all. Raise FilterError for both names, or for an
+    unknown state."""
     if state is not None and states is not None:
         raise FilterError("state and states are the same filter; pass only one of them")
     given = state if states is None else states
     if given is None:
         return None
     found = (given,) if isinstance(given, str) else tuple(given)
-    for one in found:
-        if one not in get_args(known):
+    for name in found:
+        if name not in get_args(known):
             there = ", ".join(get_args(known))
-            raise FilterError(f"unknown state {one!r}", hint=f"choose from {there}")
+            raise FilterError(f"unknown state {name!r}", hint=f"choose from {there}")
     return found

@@ -1,4 +1,4 @@
-"""Figures as a reader sees them."""
+"""The records of statistics."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rota.model.states import RETRIABLE_STATES
 from rota.model.words import plural
 
-# What a cell shows, by its shape, and the word for it.
+# The shapes of cells, each with its word.
 WORDS = {
     "ok": "succeeded",
     "bad": "failed",
@@ -38,7 +38,7 @@ class Strip:
 
 
 def strip_of(rows: Sequence[tuple[str, str | None, str | None]]) -> Strip:
-    """Of decision, reason, and the state of the run that it led to."""
+    """Return the strip of decisions, each with its reason and the state of its run."""
     return Strip(tuple(cell_of(*row) for row in rows))
 
 

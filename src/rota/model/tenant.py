@@ -1,4 +1,4 @@
-"""A tenant as a reader sees it, and the one rule for its name."""
+"""The records of tenants, and the one rule for their names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _CONTROLS = frozenset(map(chr, [*range(32), 127]))
 
 
 def tenant_fault(name: str) -> str | None:
-    """What is wrong with the name of a tenant, in words; the database's `rota.tenant_fault`."""
+    """Return what is wrong with the name of a tenant, in words, like `rota.tenant_fault` of the
+    database."""
     if not 1 <= len(name) <= LONGEST_NAME:
         return f"must have 1 to {LONGEST_NAME} characters"
     if not _CONTROLS.isdisjoint(name):
@@ -24,8 +25,8 @@ def tenant_fault(name: str) -> str | None:
 
 
 def split_name(name: str) -> tuple[str | None, str]:
-    """`acme/sync` is the schedule `sync` of tenant `acme`; without a slash, or with nothing that
-    can be a tenant before it, all of it is the name."""
+    """Split `acme/sync` into tenant `acme` and schedule `sync`; without a slash, or without a valid
+    tenant before it, the whole text is the name."""
     tenant, slash, rest = name.partition("/")
     return (tenant, rest) if slash and rest and tenant_fault(tenant) is None else (None, name)
 

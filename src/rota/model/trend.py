@@ -1,4 +1,4 @@
-"""Figures over time, beside those of the day before: what charts draw."""
+"""Figures over time, compared with those of the day before, for charts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from rota.errors import InputError
 
-# How far back, and how long a step is then; each divides a day, so that yesterday's lie below.
+# The spans, and the step of each; each step divides a day, so that yesterday's steps align.
 STEPS: dict[int, int] = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
 DAY = timedelta(days=1)
 
@@ -67,7 +67,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Which steps: whole ones, the last of which holds this moment."""
+    """The steps of a trend: whole ones, the last of which contains the present moment."""
 
     since: datetime
     until: datetime
@@ -89,7 +89,7 @@ class Steps:
 
 
 def steps_of(span: timedelta, now: datetime) -> Steps:
-    """InputError for a span that no chart has."""
+    """Raise InputError for a span that no chart has."""
     seconds = STEPS.get(round(span.total_seconds()))
     if seconds is None:
         raise InputError(

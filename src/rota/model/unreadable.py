@@ -1,6 +1,8 @@
-"""Values that Postgres can store and a reader cannot hold: shown as such, in the place of a field.
+"""Values that Postgres can store but Python cannot represent: shown as such, in the place of a
+field.
 
-Constraints keep them out. What is in a row all the same must not fail the list that it is part of.
+Constraints keep them out. A row that contains one all the same must not fail the list that it is
+part of.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ _FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC
 
 
 class Unreadable(datetime):
-    """An instant outside the years 1 to 9999: compared as the nearest one that Python holds, shown
-    as what is stored."""
+    """An instant outside the years 1 to 9999: compared as the nearest instant of Python, shown as
+    it is stored."""
 
     text: str
-    # Whoever writes pages by the thousand looks for one only where there was one.
+    # Lets the serialization of large pages skip the search for such values until there was one.
     were_met: ClassVar[bool] = False
 
     def __new__(cls, text: Any, *more: Any, **named: Any) -> Self:
-        if not isinstance(text, str):  # the result of a sum: an instant like any other
+        if not isinstance(text, str):  # the result of arithmetic: a normal instant
             return datetime(text, *more, **named)  # type: ignore[return-value]  # noqa: DTZ001
         near = _FIRST if text.startswith("-") or text.endswith(" BC") else _LAST
         made = super().__new__(cls, near.year, near.month, near.day, tzinfo=UTC)
@@ -54,7 +56,7 @@ class Unreadable(datetime):
 
 
 def readable(value: Any) -> Any:
-    """A value as JSON can say it, whatever is in it."""
+    """Return any value in a form that JSON can represent."""
     match value:
         case datetime():
             return value.isoformat().replace("+00:00", "Z")
@@ -63,9 +65,9 @@ def readable(value: Any) -> Any:
         case str() | int() | None:
             return value
         case Mapping():
-            return {str(key): readable(one) for key, one in value.items()}
+            return {str(key): readable(item) for key, item in value.items()}
         case list() | tuple() | set():
-            return [readable(one) for one in value]
+            return [readable(item) for item in value]
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return {one.name: readable(getattr(value, one.name)) for one in fields(value)}
+            return {field.name: readable(getattr(value, field.name)) for field in fields(value)}
     return str(value)

@@ -1,4 +1,4 @@
-"""Tables that are watched: what was asked for, and where it no longer holds."""
+"""Watched tables: their watches, and drift."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class WatchInfo:
 
 
 def read_operations(text: str) -> tuple[list[str], list[str] | None]:
-    """`insert,update[status,total],delete`: operations, and the columns whose change counts.
-    ValueError if it is none."""
+    """Read `insert,update[status,total],delete`: operations, and the columns whose change counts.
+    Raise ValueError for any other text."""
     found: list[str] = []
     columns: list[str] | None = None
     place = 0
@@ -52,7 +52,7 @@ def read_operations(text: str) -> tuple[list[str], list[str] | None]:
         if part[2] is not None:
             if part[1] != "update":
                 raise ValueError(f"{part[1]} takes no columns; only update does")
-            columns = [one.strip() for one in part[2].split(",") if one.strip()]
+            columns = [column.strip() for column in part[2].split(",") if column.strip()]
         found.append(part[1])
         place = part.end()
     if not found:

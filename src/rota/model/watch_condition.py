@@ -1,7 +1,7 @@
 """Conditions of watches, such as `new.total > 100 and old.status is distinct from new.status`.
 
-What is written into the trigger comes from this module, in the server's own operators: an event is
-a row that fits, and a condition cannot do anything else, nor fail the write of a row.
+The SQL of the trigger is built by this module, with the server's own operators: a condition can
+only match rows; it cannot have an effect, nor fail the write of a row.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _DEEPEST = 20
 
 
 def watch_condition(text: str) -> str:
-    """The condition as SQL; InputError says what cannot be read."""
+    """Return the condition as SQL; raise InputError with the part that cannot be read."""
     return _WatchReader(text).condition()
 
 

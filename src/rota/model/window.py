@@ -1,4 +1,4 @@
-"""The window of a question about the past: which minute, hour and day roll-ups answer it."""
+"""The window of statistics about the past: which minute, hour and day roll-ups are read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNITS: dict[Unit, int] = {"minute": 60, "hour": 3600, "day": 86_400}
 DEFAULT = timedelta(hours=1)
 LONGEST = timedelta(days=400)
 MOST_STEPS = 1500
-# By minute a hundred jobs have a hundred rows a minute: beyond this, whole hours are read.
+# By minute, a hundred jobs have a hundred rows a minute: for longer ranges whole hours are read.
 _BY_MINUTE = timedelta(hours=2)
 _BY_HOUR = timedelta(days=62)
 _STEPS = (60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 604_800)
@@ -23,7 +23,7 @@ _USUAL_STEPS = 125
 
 @dataclass(frozen=True, slots=True)
 class StatsWindow:
-    """A range in whole units: it holds what was asked for, and at its ends up to a unit more.
+    """A range in whole units: it contains the requested range, and at its ends up to a unit more.
 
     Of [since, until) the days [first_day, last_day) are whole.
     """
@@ -39,22 +39,22 @@ class StatsWindow:
         return (self.until - self.since).total_seconds()
 
     def elapsed(self, now: datetime) -> float:
-        """How much of it has passed: its last unit may have just begun."""
+        """Return the seconds of the range that have passed: its last unit may have just begun."""
         return max(1.0, (min(self.until, now) - self.since).total_seconds())
 
 
 def whole(since: datetime, until: datetime) -> StatsWindow:
-    """For sums over the range: the longer it is, the coarser are its ends."""
+    """Return the window for sums over the range: the longer it is, the coarser are its ends."""
     length = until - since
     unit: Unit = "minute" if length <= _BY_MINUTE else "hour" if length <= _BY_HOUR else "day"
     return _window(since, until, unit)
 
 
 def stepped(range_: StatsWindow, step: int | None) -> tuple[StatsWindow, int]:
-    """For a series of the same range: its step in seconds, and the units that fit into it."""
+    """Return the window and the step in seconds for a series of the same range."""
     length = range_.seconds
     if step is None:
-        step = next((one for one in _STEPS if length / one <= _USUAL_STEPS), _STEPS[-1])
+        step = next((size for size in _STEPS if length / size <= _USUAL_STEPS), _STEPS[-1])
     if step < 60 or step % 60:
         raise InputError(f"a step must be a whole number of minutes, not {step} s")
     if length / step > MOST_STEPS:
@@ -69,7 +69,7 @@ def stepped(range_: StatsWindow, step: int | None) -> tuple[StatsWindow, int]:
 def bounds(
     since: datetime | timedelta | None, until: datetime | None, now: datetime
 ) -> tuple[datetime, datetime]:
-    """What was asked for, checked: by default the last hour."""
+    """Return the requested range, checked; the last hour by default."""
     end = until or now
     start = end - since if isinstance(since, timedelta) else since or end - DEFAULT
     if start.utcoffset() is None or end.utcoffset() is None:

@@ -1,8 +1,8 @@
-"""Errors and advice in the words of whoever reads them.
+"""Errors and advice in the words of each interface.
 
-What refuses is SQL or the library: SQL speaks of columns and functions, the library of arguments
-and calls. Each interface says the same in its own words, see `said`. To advise something that the
-interfaces call by different names, add a row to `WORDS`, or use `listed`.
+Errors are raised by SQL or by the library: SQL speaks of columns and functions, the library of
+arguments and calls. `said` translates them for each interface. To advise something that has
+different names in the interfaces, add a row to `WORDS`, or use `listed`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Noun = Literal[
 
 
 class Words(NamedTuple):
-    """One thing, as each interface calls it; empty: it says nothing about it."""
+    """The wording of each interface for one thing; empty if the interface says nothing about it."""
 
     sql: str
     python: str
@@ -54,14 +54,14 @@ LISTS: dict[Noun, Words] = {
     "watches": _lists(
         "table_watches", "events.watches()", "watches", "events watches", "Events"
     ),
-    # What is not in a table has no words in SQL.
+    # A noun without a table has no words in SQL.
     "cleanups": _lists("", "cleanup.list()", "cleanups", "cleanup list", "Cleanup"),
     "recipes": _lists("", "cleanup.recipes()", "cleanup-recipes", "cleanup recipes", "Cleanup"),
 }  # fmt: skip
 
 
 def listed(noun: Noun) -> str:
-    """Where to find those that exist, for the hint of an error of the library."""
+    """Return where existing records are listed, for the hint of an error of the library."""
     return LISTS[noun].python
 
 
@@ -226,18 +226,19 @@ FIELDS = {
     "function": "function_name",
 }
 _OMITTED = re.compile(r"Omit the column to use its default, [^.]*\.$")
-# The arguments of a job belong to it, whatever they are called; choices are values.
+# The arguments of a job keep their names; choices are values.
 _PROTECTED = re.compile(
     r"""("[^"]*"|'[^']*'|arguments? [\w, ]+|the job takes [\w, ]+|choose from [\w, ]+)"""
 )
-# A word alone may be English; in front of what is wrong with it, it is the name of an option.
+# A single word may be plain English; before the description of a problem, it is the name of an
+# option.
 _LEADING = re.compile(r"(?:(?<=^)|(?<=\": ))([a-z]+)(?= (?:must|needs|cannot|requires|is |-?\d))")
 _FOUND = re.compile(r"(?<=, found )[a-z_]+(?: and [a-z_]+)*")
 _NAMES = re.compile(r"(?<![\w.(-])([a-z]+(?:_[a-z]+)+)(?!\w)")
 
 
 def said(text: str, face: Face) -> str:
-    """A message or a hint, whoever raised it, as this interface says it."""
+    """Return a message or a hint in the words of this interface."""
     for pattern, mine in _patterns(face):
         text = pattern.sub(mine, text)
     if face != "sql":
@@ -247,11 +248,11 @@ def said(text: str, face: Face) -> str:
 
 @cache
 def _patterns(face: Face) -> list[tuple[re.Pattern[str], str]]:
-    """What the other interfaces say, and what to say instead."""
+    """Return the wordings of the other interfaces as patterns, with their replacements."""
     found = []
     for words in WORDS:
         mine = getattr(words, face)
-        others = {re.escape(one) for one in words[1:] if one and one != mine}
+        others = {re.escape(text) for text in words[1:] if text and text != mine}
         if words.sql and words.sql != mine:
             # The schema may have another name.
             others.add(re.escape(words.sql).replace(r"rota\.", r'[\w"]+\.'))
@@ -261,10 +262,10 @@ def _patterns(face: Face) -> list[tuple[re.Pattern[str], str]]:
 
 
 def renamed(text: str, rename: Callable[[str], str]) -> str:
-    """The text with its options called otherwise; quoted text stays as it is."""
+    """Rename the options in a text; quoted text stays as it is."""
     found = _LEADING.sub(lambda it: rename(it[1]), text)
     found = _FOUND.sub(lambda it: " and ".join(map(rename, it[0].split(" and "))), found)
     parts = _PROTECTED.split(found)
-    # What was protected is at every other place.
+    # Every other part is protected.
     parts[::2] = [_NAMES.sub(lambda it: rename(it[1]), part) for part in parts[::2]]
     return "".join(parts)

@@ -1,7 +1,7 @@
-"""Numbers, rates and durations as people read them, in the terminal and in the dashboard. Pure.
+"""Numbers, rates and durations in words, for the terminal and the dashboard. Pure.
 
-A duration has two spellings. Sentences and pages say `4 min 10 s` (`duration`); columns of the
-terminal say `4m 10s` (`span`), as its flags take it.
+A duration has two spellings: `4 min 10 s` in sentences and on pages (`duration`), and `4m 10s` in
+columns of the terminal (`span`), as its flags take it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _TINY = 0.001
 
 
 def number(value: float | None) -> str:
-    """`12,345`; what is not known is nothing."""
+    """Return `12,345`; empty for an unknown value."""
     if value is None:
         return ""
     if not math.isfinite(value):
@@ -31,12 +31,13 @@ def number(value: float | None) -> str:
 
 
 def plain(value: float) -> str:
-    """As somebody would type it: `1000000`, `0.05`; no commas, and never an exponent."""
+    """Return the number as a user would type it: `1000000`, `0.05`; no commas, and never an
+    exponent."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def rate(per_second: float | None) -> str:
-    """`1,200/s`, `2.5/s`, `0.3/min`, `4/h`: in the unit in which it is no small fraction."""
+    """Return `1,200/s`, `2.5/s`, `0.3/min`, `4/h`: in a unit in which it is no small fraction."""
     if per_second is None:
         return ""
     if not math.isfinite(per_second):
@@ -60,7 +61,7 @@ def plural(count: float, one: str, many: str | None = None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """`93.3 %` of a share between 0 and 1."""
+    """Return `93.3 %` for a share between 0 and 1."""
     if share is None:
         return ""
     if not math.isfinite(share):
@@ -105,7 +106,7 @@ def _whole(seconds: int) -> str:
 
 
 def span(seconds: float) -> str:
-    """`45s`, `12m`, `2h 5m`, `3d 4h`: whole seconds, two units at most."""
+    """Return `45s`, `12m`, `2h 5m`, `3d 4h`: whole seconds, two units at most."""
     if not math.isfinite(seconds):
         return _UNREADABLE
     left = max(0, round(seconds))
@@ -121,7 +122,7 @@ def span(seconds: float) -> str:
 
 
 def took(milliseconds: float | None) -> str:
-    """`84 ms`, `1.2 s`, `3m 20s`: how long something ran, in a column of the terminal."""
+    """Return `84 ms`, `1.2 s`, `3m 20s`: a run time in a column of the terminal."""
     if milliseconds is None:
         return ""
     if not math.isfinite(milliseconds):
@@ -133,7 +134,7 @@ def took(milliseconds: float | None) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """One unit only, for what changes while one reads it."""
+    """Return one unit only, for a value that changes while it is read."""
     for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
         if seconds >= size:
             return f"{seconds // size:.0f} {unit}"
@@ -151,6 +152,6 @@ def size(count: int) -> str:
 
 
 def some_of(names: Sequence[str], most: int = 5) -> str:
-    """`a, b, c and 4 more`; `none` of none."""
+    """Return `a, b, c and 4 more`; `none` for an empty list."""
     shown = ", ".join(names[:most]) or "none"
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,4 +1,4 @@
-"""A worker as a reader sees it."""
+"""The record of a worker."""
 
 from __future__ import annotations
 

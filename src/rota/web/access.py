@@ -1,7 +1,7 @@
-"""Who may see and do what: the one place that every page asks.
+"""Permissions of viewers: the one place that every page asks.
 
-There is one role today, and it may do everything. A role that may not, or an application that
-decides by itself, has its say in `Viewer.may`.
+There is one role today, and it may do everything. `Viewer.may` is where a role with fewer
+permissions, or an application that decides by itself, would be checked.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Viewer:
     is_open: bool = False
 
     def may(self, action: str) -> bool:
-        """Whether to show and to carry out an action such as `runs.cancel`."""
+        """Return whether to show and to carry out an action such as `runs.cancel`."""
         return bool(action)
 
 
 class Door:
-    """Finds out who a request is from: by the application's own check, by a session, or, on
-    loopback in development, without asking."""
+    """Identifies the viewer of a request: by the application's own check, by a session, or, on
+    loopback in development, without a check."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class Door:
         return self._sessions is not None
 
     def sign_in(self, request: Request, token: str) -> str | None:
-        """The cookie of a new session; None for a wrong token. Failures are counted by address, as
-        those of the API are: a ProblemError says that there were too many."""
+        """Return the cookie of a new session; None for a wrong token. Failures are counted by
+        address, as those of the API are; after too many a ProblemError is raised."""
         if self._sessions is not None and self._sessions.is_token(token):
             return self._sessions.begin(ACTOR)
         self._failures.take(self._addresses.of(request.scope))
@@ -81,7 +81,7 @@ class Door:
 
 
 class Gate:
-    """Lets in who is known, and shows others the door."""
+    """Require authentication; redirect to the sign-in page."""
 
     def __init__(self, app: ASGIApp, *, door: Door) -> None:
         self._app = app
@@ -105,7 +105,7 @@ class Gate:
         await self._app(scope, receive, send)
 
     def _follow_link(self, request: Request) -> Response:
-        """Sign in with the token of the address, and go on to the address without it."""
+        """Sign in with the token of the address, and redirect to the address without it."""
         cookie = self._door.sign_in(request, request.query_params[LINK])
         left = urlencode([pair for pair in request.query_params.multi_items() if pair[0] != LINK])
         wanted = inside(quote(path_of(request.scope)) + (f"?{left}" if left else ""))
@@ -123,6 +123,7 @@ class Gate:
             wanted += f"?{query.decode('latin-1')}"
         where = f"{root}/sign-in?next={quote(wanted)}"
         if request.headers.get("hx-request"):
-            # A part of a page that is still open: the whole of it goes to the door.
+            # The request is for a part of an open page: redirect the whole page to the sign-in
+            # page.
             return Response(status_code=401, headers={"HX-Redirect": where})
         return RedirectResponse(where, 303)

@@ -44,7 +44,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One endpoint. `errors` are the statuses that it may answer with instead."""
+    """One endpoint. `errors` are the error statuses that it may answer with."""
 
     anchor: str
     method: str
@@ -61,7 +61,7 @@ class Endpoint:
     sample: str | None
 
     def curl(self, base: str) -> str:
-        """A line to copy. The token stays in the environment."""
+        """Return a command line to copy. The token stays in the environment."""
         words = ["curl", "-N"] if self.is_stream else ["curl"]
         if self.method != "GET":
             words += ["-X", self.method]
@@ -74,7 +74,7 @@ class Endpoint:
 
     @property
     def sample_path(self) -> str:
-        """With something in the place of each name."""
+        """The path with a sample value for each parameter."""
         return self.sample or self.path
 
 
@@ -105,9 +105,9 @@ def read(document: Mapping[str, Any]) -> Reference:
     schemas = document["components"]["schemas"]
     found: dict[str, list[Endpoint]] = {}
     for path, operations in document["paths"].items():
-        for method, one in operations.items():
-            tag = (one.get("tags") or ["other"])[0]
-            found.setdefault(tag, []).append(_operation(path, method, one, schemas))
+        for method, operation in operations.items():
+            tag = (operation.get("tags") or ["other"])[0]
+            found.setdefault(tag, []).append(_operation(path, method, operation, schemas))
     sections = [
         Section(tag, _TITLES.get(tag, tag.capitalize()), list(operations))
         for tag, operations in found.items()
@@ -147,7 +147,7 @@ def _operation(
 
 
 def _content(holder: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of a body, of whatever type it is."""
+    """Return the schema of a body, whatever its media type."""
     for kind in holder.get("content", {}).values():
         schema: Mapping[str, Any] = kind.get("schema", {})
         return schema
@@ -155,9 +155,9 @@ def _content(holder: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _answers(responses: Mapping[str, Any]) -> Iterator[Response]:
-    for status, one in responses.items():
-        about = one.get("description", "").replace("Successful Response", "")
-        yield Response(str(status), about, _kind(_content(one)))
+    for status, response in responses.items():
+        about = response.get("description", "").replace("Successful Response", "")
+        yield Response(str(status), about, _kind(_content(response)))
 
 
 def _parameter(value: Mapping[str, Any]) -> Value:
@@ -183,8 +183,8 @@ def _value(
 def _schema(name: str, schema: Mapping[str, Any]) -> Schema:
     needed = schema.get("required", [])
     fields = [
-        _value(field, one, "", field in needed)
-        for field, one in schema.get("properties", {}).items()
+        _value(field, schema_, "", field in needed)
+        for field, schema_ in schema.get("properties", {}).items()
     ]
     examples = schema.get("examples") or [None]
     return Schema(name, schema.get("description", ""), fields, _pretty(examples[0]))
@@ -209,19 +209,19 @@ def _kind(schema: Mapping[str, Any]) -> list[Part]:
 
 def _joined(kinds: list[list[Part]]) -> list[Part]:
     found: list[Part] = []
-    for one in kinds:
+    for kind in kinds:
         if found:
             found.append(Part(" | "))
-        found += one
+        found += kind
     return found
 
 
 def _bounds(schema: Mapping[str, Any]) -> str:
-    """Of the value itself, or of the one kind that is not null."""
+    """Return the bounds of the value itself, or of its alternative that is not null."""
     kinds = [schema, *schema.get("anyOf", [])]
-    low = next((one["minimum"] for one in kinds if "minimum" in one), None)
-    high = next((one["maximum"] for one in kinds if "maximum" in one), None)
-    most = next((one["maxLength"] for one in kinds if "maxLength" in one), None)
+    low = next((kind["minimum"] for kind in kinds if "minimum" in kind), None)
+    high = next((kind["maximum"] for kind in kinds if "maximum" in kind), None)
+    most = next((kind["maxLength"] for kind in kinds if "maxLength" in kind), None)
     parts = []
     if low is not None or high is not None:
         parts.append(
@@ -237,7 +237,7 @@ def _whole(number: float) -> str:
 
 
 def _example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str | None:
-    """What one may send, from the schema that the body names."""
+    """Return an example body, from the schema that the body names."""
     for part in _kind(schema) if schema else []:
         if part.is_schema:
             examples = schemas.get(part.text, {}).get("examples")
@@ -259,5 +259,5 @@ def _pretty(value: Any) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    """For a shell, whatever is in it."""
+    """Quote any text for a shell."""
     return "'" + text.replace("'", "'\\''") + "'"

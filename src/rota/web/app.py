@@ -110,7 +110,8 @@ def _pages(
 
 
 def _place(state: ApiState, watch: Watch) -> str:
-    """Up to where pages have been told what happened; empty where nobody tells them."""
+    """Return the position up to which open pages have been notified of changes; empty if they are
+    not notified."""
     place = state.hub.place
     return f"{place} {watch.changes}" if place else ""
 
@@ -132,8 +133,8 @@ def _check_form(given: str) -> None:
 
 
 class _Refusals:
-    """What is refused before a page is reached is said in one line of plain text. An application
-    that authenticates may also redirect to its own sign-in."""
+    """Answers requests that are refused before they reach a page with one line of plain text. An
+    application that authenticates may also redirect to its own sign-in."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

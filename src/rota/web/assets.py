@@ -28,11 +28,11 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """All of them, by the names that templates use."""
+    """Return all files, by the names that templates use."""
     static = files("rota.web").joinpath("static")
-    vendored = (one for one in static.joinpath("vendor").iterdir() if one.is_dir())
+    vendored = (folder for folder in static.joinpath("vendor").iterdir() if folder.is_dir())
     names = chain.from_iterable(place.iterdir() for place in (static, *vendored))
-    return {one.name: _read(one) for one in names if _suffix(one.name) in _TYPES}
+    return {file.name: _read(file) for file in names if _suffix(file.name) in _TYPES}
 
 
 def _suffix(name: str) -> str:
@@ -47,8 +47,8 @@ def _read(file: Traversable) -> Asset:
 
 
 def path_of(name: str) -> str:
-    """Below the dashboard's root. A changed file has another address, so that no reader keeps the
-    old one."""
+    """Return the path below the dashboard's root. A changed file has another address, so that no
+    browser uses an old copy."""
     return f"/static/{assets()[name].version}/{name}"
 
 
@@ -57,7 +57,7 @@ async def serve(request: Request) -> Response:
     if asset is None:
         return Response("there is no such file\n", 404, media_type="text/plain")
     headers = {"Vary": "Accept-Encoding"}
-    # An address of another release: answered, but not for ever.
+    # An address of another release: answer it, but without caching it for ever.
     is_current = request.path_params["version"] == asset.version
     headers["Cache-Control"] = _FOREVER if is_current else "no-cache"
     if "gzip" in request.headers.get("accept-encoding", ""):

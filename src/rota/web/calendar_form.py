@@ -18,7 +18,7 @@ _DATED = re.compile(r"(\d{4}-\S+)\s+(?:-|–|to)\s+(\d{4}-\S+)")
 
 @dataclass(frozen=True, slots=True)
 class CalendarDraft:
-    """`holidays` and `windows` have one a line."""
+    """`holidays` and `windows` have one entry per line."""
 
     description: str = ""
     timezone: str = "UTC"
@@ -38,10 +38,11 @@ def read_calendar(form: Form) -> CalendarDraft:
 
 
 def definition_of(draft: CalendarDraft) -> dict[str, Any]:
-    """TimingError names the line that cannot be read; what the words mean, the calendar checks."""
+    """Raise TimingError with the line that cannot be read. The calendar itself checks the
+    values."""
     return {
         "timezone": draft.timezone,
-        "holidays": [one for one in re.split(r"[\s,]+", draft.holidays) if one],
+        "holidays": [day for day in re.split(r"[\s,]+", draft.holidays) if day],
         "weekends": list(draft.weekends),
         "windows": [_window(line.strip()) for line in draft.windows.splitlines() if line.strip()],
     }
@@ -56,7 +57,7 @@ def _window(line: str) -> dict[str, Any]:
             f"window {line!r} cannot be read",
             hint="write 22:00-02:00 FRI SAT, or 2026-03-01T00:00Z to 2026-03-02T00:00Z",
         )
-    days = [one.upper() for one in re.split(r"[\s,]+", match[3]) if one]
+    days = [day.upper() for day in re.split(r"[\s,]+", match[3]) if day]
     hours = {"start": _padded(match[1]), "end": _padded(match[2])}
     return hours | ({"weekdays": days} if days else {})
 
@@ -66,7 +67,7 @@ def _padded(clock: str) -> str:
 
 
 def draft_of(description: str, stored: object) -> CalendarDraft:
-    """What SQL has written may be anything; what is not to be read is left empty."""
+    """Values that SQL wrote may have any shape; fields that cannot be read are left empty."""
     given = stored if isinstance(stored, Mapping) else {}
     weekends = given.get("weekends")
     days = ["SAT", "SUN"] if weekends is True else weekends
@@ -75,7 +76,7 @@ def draft_of(description: str, stored: object) -> CalendarDraft:
         timezone=str(given.get("timezone") or "UTC"),
         holidays="\n".join(map(str, _listed(given.get("holidays")))),
         weekends=tuple(day for day in WEEKDAYS if day in _listed(days)),
-        windows="\n".join(_line(one) for one in _listed(given.get("windows"))),
+        windows="\n".join(_line(window) for window in _listed(given.get("windows"))),
     )
 
 
@@ -84,7 +85,7 @@ def _line(window: object) -> str:
         return str(window)
     if "from" in window:
         return f"{window['from']} to {window.get('to')}"
-    days = [str(one) for one in _listed(window.get("weekdays"))]
+    days = [str(day) for day in _listed(window.get("weekdays"))]
     shown = "" if len(days) in (0, len(WEEKDAYS)) else " " + " ".join(days)
     return f"{window.get('start')}-{window.get('end')}{shown}"
 
@@ -94,7 +95,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def closed_words(stored: object) -> str:
-    """When it is closed, in a few words."""
+    """Return when the calendar is closed, in a few words."""
     draft = draft_of("", stored)
     windows = len(draft.windows.splitlines())
     parts = [

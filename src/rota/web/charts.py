@@ -1,4 +1,4 @@
-"""Figures as paths of SVG: plots are drawn here, words stand in HTML beside them. Pure."""
+"""Figures as SVG paths: plots are drawn here, their text is in the HTML beside them. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Scale:
 
 
 def scale(values: Sequence[float]) -> Scale:
-    """Reaches as high as the highest value, rounded up to what people count in."""
+    """Return a scale up to the highest value, rounded up to a round number."""
     most = max([*values, 0])
     if most <= 4:
         return Scale(4.0)
@@ -30,7 +30,7 @@ def scale(values: Sequence[float]) -> Scale:
 
 
 def steps(values: Sequence[float], top: float) -> str:
-    """A line of steps: what was counted in a minute holds for that minute."""
+    """Return a line of steps: the count of a minute holds for that minute."""
     width = WIDTH / max(1, len(values))
     parts = [
         f"{_at(n * width)} {_up(value, top)}H{_at((n + 1) * width)}"
@@ -40,17 +40,17 @@ def steps(values: Sequence[float], top: float) -> str:
 
 
 def area(values: Sequence[float], top: float) -> str:
-    """The same, filled down to zero."""
+    """Return the steps as an area, filled down to zero."""
     return f"{steps(values, top)}V{_at(HEIGHT)}H0z" if values else ""
 
 
 def line(values: Sequence[float | None], top: float) -> str:
-    """From the middle of a step to that of the next; a gap where nothing is known."""
+    """Return a line through the middles of the steps, with gaps at unknown values."""
     return _points(values, top, alone=False)
 
 
 def dots(values: Sequence[float | None], top: float) -> str:
-    """The values between two gaps, which no line shows."""
+    """Return dots for values between two gaps, which a line does not show."""
     return _points(values, top, alone=True)
 
 

@@ -1,4 +1,4 @@
-"""The form of a cleanup: what was typed, and what it means."""
+"""The form of a cleanup: its texts, and their meaning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNITS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 @dataclass(frozen=True, slots=True)
 class CleanupDraft:
-    """Texts, as the fields of the form hold them."""
+    """The fields of the form as texts."""
 
     table: str = ""
     column: str = ""
@@ -31,7 +31,7 @@ def read_cleanup(form: Form) -> CleanupDraft:
 
 
 def age_of(draft: CleanupDraft) -> float:
-    """In seconds; InputError if it is no number."""
+    """Return the age in seconds; raise InputError if it is not a number."""
     try:
         return float(draft.age) * UNITS[draft.unit]
     except (ValueError, KeyError):

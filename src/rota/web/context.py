@@ -1,4 +1,5 @@
-"""What a page shows: one dataclass a template, held by a test, and the shell round all of them."""
+"""The data of pages: one dataclass per template, checked by a test, and the frame round all
+pages."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from rota.web.access import Viewer
 
 @dataclass(frozen=True, slots=True)
 class NavItem:
-    """An entry of the navigation. `alarm` is what needs somebody there: how many, in which state,
+    """An entry of the navigation. `alarm` says what needs attention there: the count, the state,
     and the word for it."""
 
     key: str
@@ -23,7 +24,7 @@ class NavItem:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the action before has done; shown once. `path`: where one can see it."""
+    """The result of the previous action; shown once. `path` is the page that shows the result."""
 
     text: str
     path: str | None = None
@@ -31,7 +32,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Round every page: who looks, where the dashboard is mounted, and what time it is there."""
+    """The frame round every page: the viewer, the root of the dashboard, and the viewer's time."""
 
     root: str
     nav: tuple[NavItem | None, ...]
@@ -43,12 +44,12 @@ class Shell:
     zone: tzinfo
     theme: str  # "", "light" or "dark"
     csrf: str
-    place: str = ""  # in the stream of changes, when it was made
-    attention: int = 0  # how many things need somebody
+    place: str = ""  # position in the stream of changes when the page was made
+    attention: int = 0  # number of things that need attention
     said: Said | None = None
 
     def url(self, path: str) -> str:
-        """An address below the dashboard's root."""
+        """Return an address below the dashboard's root."""
         return f"{self.root}{path}"
 
     @property
@@ -58,7 +59,8 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Base of all. `template` is below templates/; `section` is its entry of the navigation."""
+    """Base of all pages. `template` is below templates/; `section` is the page's entry in the
+    navigation."""
 
     template: ClassVar[str]
     section: ClassVar[str] = ""

@@ -1,7 +1,8 @@
-"""A cron expression in three forms that say the same: a line, five fields, and boxes to tick.
+"""A cron expression in three equivalent forms: a line, five fields, and boxes to tick.
 
-A form sends all three and the line that they were made from; the one that differs is what somebody
-has changed. So it works without a script, too. Pure."""
+A form sends all three and the line that they were made from; the one that differs is the one that
+the user changed. So the builder works without a script, too. Pure.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _MONTHS = (
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the five fields. `boxes` are values with their labels; none for minutes."""
+    """One of the five fields. `boxes` are values with their labels; empty for minutes."""
 
     name: str
     label: str
@@ -65,7 +66,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A field as it is shown."""
+    """A field as the page shows it."""
 
     part: Part
     value: str
@@ -75,8 +76,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """`fields` is empty where the expression has no five fields. `source` is the form that was
-    changed, which must not be renewed under the hand."""
+    """`fields` is empty if the expression does not have five fields. `source` is the form that was
+    changed; the page must not replace it while the user edits it."""
 
     line: str
     fields: list[Shown]
@@ -93,7 +94,7 @@ def build(line: str, source: str | None = None) -> Builder:
 
 
 def read_builder(form: Form, template: str | None) -> tuple[str, str | None]:
-    """The line that is meant, and which of the forms says so."""
+    """Return the line that the user means, and the form that was changed."""
     line, was = _clean(form.get("cron", "")), _clean(form.get("was_cron", ""))
     if template is not None:
         return template, "template"
@@ -109,7 +110,7 @@ def read_builder(form: Form, template: str | None) -> tuple[str, str | None]:
 
 
 def fields_of(line: str) -> list[str]:
-    """The five fields; none of an expression with another number of them."""
+    """Return the five fields; an empty list if the expression has another number of fields."""
     try:
         found = expand(line).split()
     except TimingError:
@@ -118,7 +119,7 @@ def fields_of(line: str) -> list[str]:
 
 
 def _ticked(form: Form, before: list[str]) -> list[str]:
-    """The fields, those replaced whose boxes are not ticked as they were."""
+    """Return the fields; a field whose boxes were changed is replaced."""
     found = []
     for part, value in zip(PARTS, before, strict=True):
         known = {number for number, _ in part.boxes}
@@ -135,21 +136,22 @@ def _shown(part: Part, value: str) -> Shown:
 
 
 def values_of(part: Part, field: str) -> set[int] | None:
-    """The values that a field names; empty for all of them, None where it says more than that."""
+    """Return the values that a field names; empty for all values, None if boxes cannot express the
+    field."""
     if field == "*":
         return set()
     found: set[int] = set()
-    for one in field.upper().split(","):
-        match = re.fullmatch(r"(\*|\w+)(?:-(\w+))?(?:/(\d{1,2}))?", one)
+    for item in field.upper().split(","):
+        match = re.fullmatch(r"(\*|\w+)(?:-(\w+))?(?:/(\d{1,2}))?", item)
         if match is None:
             return None
         ends = _ends(part, match[1], match[2], match[3] is not None)
         if ends is None or ends[0] > ends[1] or match[3] == "0":
             return None
         found |= set(range(ends[0], ends[1] + 1, int(match[3] or 1)))
-    if not all(part.first <= one <= part.last for one in found):
+    if not all(part.first <= value <= part.last for value in found):
         return None
-    return {one % 7 for one in found} if part.name == "weekday" else found
+    return {value % 7 for value in found} if part.name == "weekday" else found
 
 
 def _ends(part: Part, first: str, last: str | None, has_step: bool) -> tuple[int, int] | None:
@@ -169,14 +171,14 @@ def _number(part: Part, text: str) -> int | None:
 
 
 def compress(values: set[int]) -> str:
-    """`1-5,7`; all of them when there are none."""
+    """Write values as in `1-5,7`; `*` if there are none."""
     if not values:
         return "*"
     parts: list[str] = []
     ordered = sorted(values)
     start = 0
-    for n, one in enumerate(ordered):
-        is_last = n + 1 == len(ordered) or ordered[n + 1] != one + 1
+    for n, value in enumerate(ordered):
+        is_last = n + 1 == len(ordered) or ordered[n + 1] != value + 1
         if is_last:
             run = ordered[start : n + 1]
             parts.append(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)))
@@ -198,7 +200,7 @@ def in_words(part: Part, field: str) -> str:
     if not found:
         return ""
     labels = dict(part.boxes)
-    shown = [labels.get(one, str(one)) for one in sorted(found)]
+    shown = [labels.get(value, str(value)) for value in sorted(found)]
     text = (
         ", ".join(shown) if len(shown) <= 7 else f"{', '.join(shown[:6])} and {len(shown) - 6} more"
     )

@@ -13,7 +13,7 @@ from rota.model.error_group import OPEN, ErrorFilters, Standing
 from rota.web.list_query import Token, address
 
 TabName = Literal["open", "news", "handled", "quiet", "all"]
-# By its key: in words, and the standings that it shows.
+# By key: the label, and the standings that are shown.
 TABS: dict[TabName, tuple[str, tuple[Standing, ...] | None]] = {
     "open": ("Open", OPEN),
     "news": ("New or back", ("new", "back")),
@@ -32,7 +32,7 @@ RANGE_WORDS = {"1h": "hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days"
 
 @dataclass(frozen=True, slots=True)
 class ErrorQuery:
-    """What the address asks for. `cursor` is where the page begins."""
+    """The filter in the address. `cursor` is where the page begins."""
 
     tab: TabName = "open"
     span: str = "24h"
@@ -81,7 +81,7 @@ class ErrorQuery:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The filter as fields of a form, without the words that its input holds."""
+        """The filter as fields of a form, without the words that the form's input contains."""
         return [pair for pair in self._pairs() if pair[0] not in ("q", "cursor")]
 
     def path(self, base: str = "/errors", **changes: Any) -> str:

@@ -1,4 +1,4 @@
-"""When a run will be done, from how far it is and how long the job usually takes. Pure."""
+"""Estimate when a run will end, from its progress and the usual duration of its job. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from rota.model.run import RunInfo
 from rota.model.stats import Activity
 from rota.web import words
 
-# Before that, what the handler says of its progress says little of its end.
+# Below this progress, an estimate of the end is too uncertain.
 _TELLING = 0.05
-# Fewer attempts are no history.
+# With fewer attempts there is no history.
 _LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """`left` is said of a run at work; `usual` of the job. `is_late`: longer than nearly all."""
+    """`left` is about a running run; `usual` about its job. `is_late`: longer than nearly all
+    attempts."""
 
     left: str
     usual: str

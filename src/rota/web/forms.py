@@ -1,4 +1,4 @@
-"""What a form sends: read within limits, and only from a page of ours."""
+"""Reads forms within size limits, and only those that come from pages of this dashboard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ MOST_FIELDS = 2000
 
 
 class Form(Mapping[str, str]):
-    """The fields by name. Of one that is there several times the last counts; `all` has each."""
+    """The fields by name. If a name occurs several times, the last value counts; `all` returns
+    each."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self.pairs = pairs
@@ -41,12 +42,12 @@ class Form(Mapping[str, str]):
         return [value for key, value in self.pairs if key == name]
 
     def text(self, name: str) -> str | None:
-        """None where there is nothing but space."""
+        """Return None if the field is blank."""
         return self._last.get(name, "").strip() or None
 
 
 async def read_form(request: Request) -> Form:
-    """Refuses what no page of ours has sent: another site's form has no cookie of ours, or not its
+    """Refuse forms that do not come from our pages: a form of another site lacks our cookie, or its
     value."""
     body: bytes = request.scope.get("rota.body", b"")
     try:
@@ -71,12 +72,13 @@ def _check_csrf(request: Request, form: Form) -> None:
 
 
 def inside(path: str) -> str:
-    """A path to go to, never one of another site: to a browser `//host` and `/\\host` are such."""
+    r"""Return a path to go to, never one of another site: browsers read `//host` and `/\host` as
+    other hosts."""
     return path if path.startswith("/") and path[1:2] not in ("/", "\\") else "/"
 
 
 def read_payload(text: str) -> dict[str, Any] | None:
-    """The object that somebody typed; None where nothing was."""
+    """Return the typed object; None if nothing was typed."""
     if not text.strip():
         return None
     try:
@@ -89,8 +91,8 @@ def read_payload(text: str) -> dict[str, Any] | None:
 
 
 def _exact(text: str) -> float:
-    """A number that would be stored with other digits than were typed is refused: nobody would see
-    it happen."""
+    """Refuse a number that would be stored with other digits than were typed; the user would not
+    notice the change."""
     found = float(text)
     if not math.isfinite(found) or Decimal(repr(found)) != Decimal(text):
         raise PayloadError(f"{text[:60]} has more digits than can be stored: write it as a string")
@@ -98,7 +100,7 @@ def _exact(text: str) -> float:
 
 
 def read_span(text: str) -> timedelta | None:
-    """`90s`, `15min`, `1h30m`, `7d`; None for anything else."""
+    """Read `90s`, `15min`, `1h30m`, `7d`; return None for anything else."""
     seconds = read_duration(text) if is_duration(text) else None
     if seconds is None or seconds > LONGEST_SECONDS:
         return None
@@ -106,7 +108,7 @@ def read_span(text: str) -> timedelta | None:
 
 
 def read_time(text: str | None, viewer: tzinfo) -> datetime | timedelta | None:
-    """`2h` from now, or an instant, by the viewer's clocks if it names no zone."""
+    """Read `2h` from now, or an instant; without a zone it is in the viewer's zone."""
     if text is None:
         return None
     if (span := read_span(text)) is not None:

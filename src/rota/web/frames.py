@@ -1,4 +1,4 @@
-"""A traceback in parts: the application's own frames, and what only carried it. Pure."""
+"""A traceback in parts: the frames of the application, and those of libraries. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGE = re.compile(r"(?:site-packages|dist-packages|/lib/python[\d.]+)/(?!sit
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`kind` is `own`, `library` (folded; `words` say what it is) or `error`."""
+    """`kind` is `own`, `library` (folded; `words` describe it) or `error`."""
 
     kind: str
     text: str
@@ -23,7 +23,8 @@ class Part:
 
 
 def parts_of(traceback: str) -> list[Part]:
-    """In their order. What is no frame, such as the exception itself, is the error."""
+    """Return the parts in order. Lines that are no frame, such as the exception itself, are the
+    error."""
     lines = [(_kind_of(block), block) for block in _blocks(traceback)]
     found = []
     for kind, group in groupby(lines, key=lambda one: one[0]):
@@ -34,7 +35,7 @@ def parts_of(traceback: str) -> list[Part]:
 
 
 def _blocks(traceback: str) -> list[str]:
-    """A frame with its source lines, or a stretch of other lines."""
+    """Split into frames with their source lines, and groups of other lines."""
     found: list[list[str]] = []
     is_frame = False
     for line in traceback.rstrip().splitlines():

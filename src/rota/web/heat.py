@@ -12,13 +12,13 @@ from rota.timing.load import Load
 from rota.timing.zones import Shift, shifts
 
 _HOUR = timedelta(hours=1)
-# Of the usual hour: more than so much of it is another shade.
+# Bounds of the shades, as multiples of the usual hour.
 _BOUNDS = (0.5, 1.25, 2, 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`at` is the instant at which the hour begins, None where there is none to look at."""
+    """`at` is the instant at which the hour begins, None if the cell has no link."""
 
     hour: int
     count: int
@@ -39,7 +39,7 @@ class HeatRow:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """`steps` are the shades, each with the smallest count that has it."""
+    """`steps` are the shades, each with its smallest count."""
 
     rows: list[HeatRow]
     notes: list[str]
@@ -68,19 +68,19 @@ def heat_of(load: Load, zone: tzinfo) -> Heat:
         for number, day in enumerate(load.days)
     ]  # fmt: skip
     steps = _steps(usual, max(counts, default=0))
-    return Heat(rows, [_told(one) for one in changes.values()], steps)
+    return Heat(rows, [_told(change) for change in changes.values()], steps)
 
 
 def level_of(count: int, usual: float) -> int:
-    """Of five shades, by how it compares to the usual hour: an even load stays pale, and a pile-up
-    stands out however busy the other hours are."""
+    """Return one of five shades, compared with the usual hour: an even load stays pale, and a
+    pile-up stands out however busy the other hours are."""
     if not count:
         return 0
     return 1 + sum(count > bound * usual for bound in _BOUNDS)
 
 
 def _steps(usual: float, most: int) -> list[tuple[int, int]]:
-    """Those that some count up to the highest can have."""
+    """Return only the shades that a count up to the highest can have."""
     least = [1, *(math.floor(bound * usual) + 1 for bound in _BOUNDS), most + 1]
     return [
         (level, count)
@@ -133,7 +133,7 @@ def _cell(
 
 
 def _touched(wall: datetime, shift: Shift | None) -> tuple[bool, bool]:
-    """Whether the hour is part of what comes twice, or lies within what is left out."""
+    """Return whether part of the hour occurs twice, and whether the clocks skip all of it."""
     if shift is None:
         return False, False
     before, after = shift.wall_before, shift.wall_after

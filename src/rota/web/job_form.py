@@ -1,4 +1,4 @@
-"""The settings of a job as a form has them: one text a field, and back. Pure."""
+"""The settings of a job as the texts of a form, and back. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rota.model.words import plain
 from rota.web.forms import read_payload, read_span
 from rota.web.refusals import refusal
 
-# What `app.jobs.update` calls them, by the name of the field in the form.
+# The names in `app.jobs.update`, by the name of the field in the form.
 FIELDS = (
     "description", "queue", "priority", "max_attempts", "timeout", "backoff", "tags", "metadata",
     "default_payload", "events", "event_filters", "event_delivery", "log_level", "retention",
     "delay", "expires_in", "key", "tenant",
 )  # fmt: skip
-# Of a job that calls a function of the database.
+# Fields of a job that calls a function of the database.
 SQL_FIELDS = ("function", "run_as", "transaction_mode")
 _COLUMNS = {
     "timeout": "timeout_seconds", "delay": "delay_seconds", "expires_in": "expires_in_seconds",
@@ -27,7 +27,7 @@ _COLUMNS = {
 
 
 def texts_of(job: JobInfo) -> dict[str, str]:
-    """What each field holds now."""
+    """Return the stored values as the texts of the fields."""
     return {name: _text(name, getattr(job, _COLUMNS.get(name, name))) for name in fields_of(job)}
 
 
@@ -52,7 +52,7 @@ def _text(name: str, value: Any) -> str:
 def read_changes(
     given: Mapping[str, str], before: Mapping[str, str], fields: Sequence[str] = FIELDS
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """What differs from the form as it was shown, and what is wrong with it, by field."""
+    """Return the changes since the form was shown, and the problems by field."""
     changes: dict[str, Any] = {}
     wrong: dict[str, str] = {}
     for name in fields:
@@ -67,16 +67,16 @@ def read_changes(
 
 
 def _plain(text: str) -> str:
-    """Forms end lines in their own way."""
+    """Normalize line ends: forms send CR LF."""
     return text.replace("\r\n", "\n").strip()
 
 
 def field_of(message: str) -> str | None:
-    """Which field a refusal speaks of: `job "send": priority must be …`."""
+    """Return the field that an error is about: `job "send": priority must be …`."""
     words = message.rpartition('": ')[2].removeprefix("each of ")
     name = words.partition(" ")[0].rstrip(":")
     known = (*FIELDS, *SQL_FIELDS)
-    return next((one for one in known if name in (one, _COLUMNS.get(one))), None)
+    return next((field for field in known if name in (field, _COLUMNS.get(field))), None)
 
 
 def _number(text: str) -> int:
@@ -87,7 +87,7 @@ def _number(text: str) -> int:
 
 
 def _seconds(text: str) -> float | None:
-    """None for an empty field: no limit."""
+    """Return None for an empty field: no limit."""
     if not text:
         return None
     if (span := read_span(text)) is not None:

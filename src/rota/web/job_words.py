@@ -1,4 +1,4 @@
-"""A job's settings, retention and payload as people read them. Pure."""
+"""A job's settings, retention and payload in words. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LABELS = {
     "key": "Key",
     "tenant": "Tenant",
 }
-# What Python calls them.
+# Their names as arguments in Python.
 _ARGUMENTS = {
     "timeout_seconds": "timeout", "delay_seconds": "delay", "expires_in_seconds": "expires_in",
 }  # fmt: skip
@@ -49,7 +49,7 @@ _NONE = {
 
 
 def said(field: str, value: Any) -> str:
-    """One setting in words."""
+    """Return one setting in words."""
     if value is None or value in ("", [], {}):
         return _NONE.get(field, "none")
     match field, value:
@@ -72,7 +72,7 @@ def said(field: str, value: Any) -> str:
 
 
 def backoff_words(given: Mapping[str, Any]) -> str:
-    """`5 s, then × 2 each time, at most 5 min, plus up to 1 s of jitter`."""
+    """Return `5 s, then × 2 each time, at most 5 min, plus up to 1 s of jitter`."""
     try:
         base, kind = duration(float(given.get("base_seconds", 5))), given.get("kind", "exponential")
         words = {
@@ -89,7 +89,7 @@ def backoff_words(given: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How long one thing is kept, and who says so."""
+    """How long one kind of data is kept, and where that is set."""
 
     what: str
     how_long: str
@@ -121,6 +121,6 @@ def _kept(what: str, days: Any, usual: int, count: Any) -> Kept:
 
 
 def snippet(edits: list[Edit]) -> str:
-    """What to write into the code to have there what is set here."""
+    """Return the declaration that would put the stored settings into the code."""
     parts = [f"{_ARGUMENTS.get(it.field, it.field)}={it.stored!r}" for it in edits if it.is_drift]
     return f"@app.job({', '.join(parts)})"

@@ -1,4 +1,4 @@
-"""The life of a run in steps: when, in which state, what happened, and how long that took. Pure."""
+"""The life of a run in steps: time, state, event and duration. Pure."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def steps_of(run: RunInfo, attempts: Sequence[AttemptInfo], now: datetime) -> li
 
 
 def _summary(attempts: Sequence[AttemptInfo]) -> LifeStep:
-    """Of those that came before the last ones."""
+    """Summarize the attempts before the last ones."""
     first, last = attempts[0], attempts[-1]
-    states = Counter(one.state.replace("_", " ") for one in attempts)
+    states = Counter(attempt.state.replace("_", " ") for attempt in attempts)
     which = f"Attempts {first.attempt} to {last.attempt}"
     how = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
     return LifeStep(first.started_at, last.state, which, how)
 
 
 def _told(by: object) -> dict[str, Any]:
-    """Whatever somebody wrote there by hand."""
+    """Return an empty dict if a caller of SQL stored something else."""
     return by if isinstance(by, dict) else {}
 
 

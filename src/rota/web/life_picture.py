@@ -1,7 +1,7 @@
 """The life of a run as a picture: waiting is hatched, attempts are solid. Pure.
 
-Widths are shares of the whole. A wait that is far longer than the work is cut, and marked as such:
-else nothing but the wait could be seen.
+Widths are shares of the whole. A wait that is far longer than the attempts is cut, and marked as
+cut; otherwise the attempts would be too narrow to see.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rota.web import words
 MOST_ATTEMPTS = 12
 _LEAST = 2.5
 _GAP = 0.4
-# So much of the picture a segment needs for its words.
+# The percentage of the width that a segment needs to show its words.
 _ROOM = 17.0
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """In percent of the width."""
+    """Positions and widths are percentages."""
 
     x: float
     width: float
@@ -50,12 +50,12 @@ class _Stretch:
 
 
 def picture_of(run: RunInfo, attempts: Sequence[AttemptInfo], now: datetime) -> LifePicture | None:
-    """None where nothing has happened that takes any room."""
+    """Return None if nothing has taken any time."""
     shown = list(attempts)[-MOST_ATTEMPTS:]
     stretches = _stretches(run, shown, now, is_whole=len(shown) == len(attempts))
-    if not stretches or sum(one.seconds for one in stretches) <= 0:
+    if not stretches or sum(stretch.seconds for stretch in stretches) <= 0:
         return None
-    label = ", ".join(one.words for one in stretches)
+    label = ", ".join(stretch.words for stretch in stretches)
     return LifePicture(_laid_out(stretches), label, len(attempts) - len(shown))
 
 
@@ -64,15 +64,15 @@ def _stretches(
 ) -> list[_Stretch]:
     found: list[_Stretch] = []
     at = run.created_at if is_whole or not attempts else attempts[0].started_at
-    for one in attempts:
-        waited = (one.started_at - at).total_seconds()
+    for attempt in attempts:
+        waited = (attempt.started_at - at).total_seconds()
         if waited >= 0.01:
             found.append(_wait("waited" if not found else "then waited", waited, bool(found)))
-        at = one.finished_at or now
-        took = max(0.0, (at - one.started_at).total_seconds())
-        so_far = " so far" if one.finished_at is None else ""
-        words_ = f"attempt {one.attempt}, {words.duration(took)}{so_far}"
-        found.append(_Stretch(took, one.state, False, words_))
+        at = attempt.finished_at or now
+        took = max(0.0, (at - attempt.started_at).total_seconds())
+        so_far = " so far" if attempt.finished_at is None else ""
+        words_ = f"attempt {attempt.attempt}, {words.duration(took)}{so_far}"
+        found.append(_Stretch(took, attempt.state, False, words_))
     end = run.finished_at or now
     if run.state != "running" and (end - at).total_seconds() >= 0.01:
         so_far = "" if run.finished_at else " so far"
@@ -88,19 +88,19 @@ def _wait(verb: str, seconds: float, is_later: bool) -> _Stretch:
 
 
 def _laid_out(stretches: Sequence[_Stretch]) -> list[Segment]:
-    work = sum(one.seconds for one in stretches if not one.is_wait)
-    most = work if work > 0 else max(one.seconds for one in stretches)
+    work = sum(stretch.seconds for stretch in stretches if not stretch.is_wait)
+    most = work if work > 0 else max(stretch.seconds for stretch in stretches)
     lengths = [min(one.seconds, most) if one.is_wait else one.seconds for one in stretches]
     room = 100 - len(stretches) * (_LEAST + _GAP)
     whole = sum(lengths) or 1.0
     segments, x = [], 0.0
-    for one, length in zip(stretches, lengths, strict=True):
+    for stretch, length in zip(stretches, lengths, strict=True):
         width = _LEAST + room * length / whole
-        label = one.words if width >= _ROOM else ""
+        label = stretch.words if width >= _ROOM else ""
         segments.append(
             Segment(
-                round(x, 2), round(width, 2), one.state, one.is_wait,
-                one.is_wait and one.seconds > most * 1.05, label, one.words,
+                round(x, 2), round(width, 2), stretch.state, stretch.is_wait,
+                stretch.is_wait and stretch.seconds > most * 1.05, label, stretch.words,
             )
         )  # fmt: skip
         x += width + _GAP

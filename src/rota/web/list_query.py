@@ -1,4 +1,4 @@
-"""The filter of a list: the address is the filter, and every part of it is shown."""
+"""The filter of a list: the address holds the filter, and the page shows every part of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Token(NamedTuple):
 
 
 def read_words(text: str, keys: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The parts of typed text such as `job:send "two words"`; the key of a bare word is empty."""
+    """Split typed text such as `job:send "two words"`; the key of a bare word is empty."""
     for key, value, quoted, word in _WORD.findall(text[:_LONGEST_TEXT]):
         if key and key not in keys:
             raise FilterError(f"unknown filter {key}", hint=f"choose from {', '.join(keys)}")
@@ -36,7 +36,7 @@ def read_words(text: str, keys: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def read_moment(key: str, value: str, zone: tzinfo) -> timedelta | datetime:
-    """How far back, or an instant; one without a zone is in the viewer's."""
+    """Read how far back, or an instant; without a zone it is in the viewer's zone."""
     if (span := read_span(value)) is not None:
         return span
     try:
@@ -57,8 +57,8 @@ def address(place: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """A filter with one value a key. `KEYS` names the keys of the address and the arguments that
-    they are for the list; a bare word is a name."""
+    """A filter with one value per key. `KEYS` maps the keys of the address to the arguments of the
+    list; a bare word is a name."""
 
     PLACE: ClassVar[str]
     KEYS: ClassVar[Mapping[str, str]]
@@ -70,7 +70,7 @@ class ListQuery:
 
     @classmethod
     def read(cls, given: QueryParams, zone: tzinfo) -> Self:
-        """`q` is typed text; the page of another filter begins at its beginning."""
+        """Read the address. `q` is typed text; it changes the filter, so the list starts anew."""
         typed = given.get("q", "")
         parts = {key: value for key in cls.KEYS if (value := given.get(key, "").strip()[:_LONGEST])}
         parts |= {key or "name": value for key, value in read_words(typed, cls.KEYS)}
@@ -90,7 +90,7 @@ class ListQuery:
         return [Token(key, value, self.path(**{key: None})) for key, value in self.parts.items()]
 
     def path(self, **changes: str | None) -> str:
-        """The address with some parts changed, from the first page on."""
+        """Return the address with some parts changed, at the first page."""
         pairs = (self.parts | changes).items()
         return address(self.PLACE, ((key, value) for key, value in pairs if value))
 

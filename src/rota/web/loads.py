@@ -13,16 +13,16 @@ from rota.timing.load import Load
 if TYPE_CHECKING:
     from rota.web.page_scope import PageScope
 
-# How long a page waits for what has to be counted first.
+# How long a page waits for a forecast that has to be counted first.
 PATIENCE = 0.08
-# Counting many schedules is a second of work: it may take a fiftieth of the time.
+# Counting many schedules takes a second of CPU: limit it to a fiftieth of the time.
 _FRESH, _SHARE = 60.0, 50
 _GOOD, _MOST = 600.0, 32
 Key = tuple[int, str, tuple[tuple[str, object], ...]]
 
 
 class _Kept:
-    """An older answer is shown while a new one is made; one that is much older is not."""
+    """One forecast. An older one is shown while a new one is counted, but not a much older one."""
 
     def __init__(self) -> None:
         self._load: Load | None = None
@@ -44,14 +44,14 @@ class _Kept:
             if self._load is None:
                 await asyncio.wait((counting,), timeout=PATIENCE)
                 if counting.done():
-                    counting.result()  # whoever waits for it is told what is wrong
+                    counting.result()  # raise its error in the request that waits for it
         return self._load
 
     async def _count(
         self, scope: PageScope, days: int, zone: str, filters: ScheduleFilters
     ) -> None:
         began = time.monotonic()
-        # In a thread: nobody else shall wait for it.
+        # In a thread, so that it does not block other requests.
         simulate = scope.schedules.sync.simulate
         self._load = await asyncio.to_thread(simulate, days, timezone=zone, **filters)
         self._at = time.monotonic()
@@ -64,7 +64,7 @@ class _Kept:
 
 
 class Loads:
-    """By days, zone and filters."""
+    """The forecasts, by days, zone and filters."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Key, _Kept] = OrderedDict()
@@ -72,7 +72,7 @@ class Loads:
     async def get(
         self, scope: PageScope, days: int, zone: str, filters: ScheduleFilters | None = None
     ) -> Load | None:
-        """None while it is being counted."""
+        """Return None while the forecast is being counted."""
         given: ScheduleFilters = filters or {}
         key = (days, zone, tuple(sorted(given.items())))
         kept = self._known.setdefault(key, _Kept())

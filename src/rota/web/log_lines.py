@@ -1,4 +1,4 @@
-"""Log lines as pages show them. Long ones are cut, with a way to the whole."""
+"""Log lines as pages show them. Long lines are cut, with a link to the whole line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """`inline` are the fields that fit beside the message; `fields` are all of them."""
+    """`inline` are the fields that fit beside the message; `fields` are all fields."""
 
     key: str
     at: datetime
@@ -52,7 +52,7 @@ class LogRow:
 
     @property
     def path(self) -> str:
-        """The line by itself, whole."""
+        """The page of this line alone, uncut."""
         return f"/logs/line/{self.key}"
 
     @property
@@ -85,7 +85,7 @@ class LogRow:
             tenant=line.tenant,
             message=mark(message, wanted),
             is_cut=len(line.message) > most or not is_whole,
-            inline=[one for one in fields if _is_short(one.value)][:_MOST_FIELDS],
+            inline=[field for field in fields if _is_short(field.value)][:_MOST_FIELDS],
             fields=fields,
             words=tuple(wanted),
         )
@@ -95,8 +95,8 @@ class LogRow:
 
 
 def mark(text: str, wanted: Sequence[str]) -> Markup:
-    """The text, escaped, with what was searched for marked."""
-    found = [re.escape(one) for one in wanted if one]
+    """Escape the text and mark the searched words."""
+    found = [re.escape(word) for word in wanted if word]
     if not found:
         return escape(text)
     parts = re.split(f"({'|'.join(found)})", text, flags=re.IGNORECASE)
@@ -111,12 +111,12 @@ def _fields(given: Any, most: int) -> tuple[list[Field], bool]:
         return [], True
     pairs = given.items() if isinstance(given, dict) else [("fields", given)]
     found = [Field(str(name), _text(value)) for name, value in pairs]
-    cut = [Field(one.name, one.value[:most]) for one in found[:200]]
+    cut = [Field(field.name, field.value[:most]) for field in found[:200]]
     return cut, cut == found
 
 
 def _text(value: Any) -> str:
-    """Numbers as they were stored."""
+    """Write numbers with their stored digits."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -140,8 +140,8 @@ def _full(at: datetime, zone: tzinfo) -> str:
 
 
 def as_text(line: LogLine) -> str:
-    """One line of a file: what is in several lines stays so."""
-    fields = "".join(f" {one.name}={one.value}" for one in _fields(line.fields, 1_000_000)[0])
+    """Return the line for a text file; line breaks in the message are kept."""
+    fields = "".join(f" {field.name}={field.value}" for field in _fields(line.fields, 1_000_000)[0])
     source = f"run={line.run_id} attempt={line.attempt} {line.job}"
     return f"{line.at.isoformat()} {line.level:<8} {source} {line.message}{fields}\n"
 

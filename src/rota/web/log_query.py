@@ -1,4 +1,4 @@
-"""The filter of the log: the address is the filter, and every part of it is shown."""
+"""The filter of the log: the address holds the filter, and the page shows every part of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rota.model.log_text import LogText
 from rota.web.forms import read_span
 from rota.web.list_query import Token, address
 
-# What can be asked for by name; every other name before a colon is a field of a line.
+# Names of filters; any other name before a colon is a field of a line.
 KEYS = ("job", "run", "attempt", "queue", "worker", "tenant")
 _NUMBERS = ("run", "attempt", "worker")
 RANGES = {"15min": "15 min", "1h": "1 h", "6h": "6 h", "24h": "24 h", "7d": "7 d", "30d": "30 d"}
@@ -26,7 +26,7 @@ _MOST_BACK = 20
 
 
 class Stretch(TypedDict):
-    """An instant, or how long ago."""
+    """A period; each end is an instant, or how long ago."""
 
     since: datetime | timedelta | None
     until: datetime | timedelta | None
@@ -34,9 +34,9 @@ class Stretch(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """What the address asks for. Of a run all lines are shown, whenever they were written; else
-    those of `range`, or of the stretch from `since` to `until`. `cursor` is where the page begins,
-    `back` are the cursors of the pages before it. `place` is the page that it is a filter of."""
+    """The filter in the address. For a run, all its lines are shown; otherwise those of `range`, or
+    those from `since` to `until`. `cursor` is where the page begins, `back` are the cursors of the
+    pages before it. `place` is the page that the filter belongs to."""
 
     text: str = ""
     levels: tuple[str, ...] = ()
@@ -50,8 +50,8 @@ class LogQuery:
 
     @classmethod
     def read(cls, given: QueryParams, place: str = "/logs") -> LogQuery:
-        levels = tuple(one for one in LEVELS if one in given.getlist("level"))
-        old = given.get("run_id")  # as other pages may link to it
+        levels = tuple(level for level in LEVELS if level in given.getlist("level"))
+        old = given.get("run_id")  # links of other pages may use this name
         parts = [("run", old)] if old else []
         parts += [(key, given[key]) for key in KEYS if given.get(key)]
         found = cls(
@@ -67,7 +67,7 @@ class LogQuery:
         return found._with_text(given.get("q", "")[:1000])
 
     def _with_text(self, text: str) -> LogQuery:
-        """With what somebody typed: `job:send timeout -retry user:7`."""
+        """Add typed text: `job:send timeout -retry user:7`."""
         parts, levels = dict(self.parts), list(self.levels)
         for key, value in _WORD.findall(text):
             if key in KEYS:
@@ -75,7 +75,7 @@ class LogQuery:
             elif key == "level" and value in LEVELS:
                 levels.append(value)
         rest = _WORD.sub(lambda found: "" if self._is_ours(found) else found[0], text)
-        chosen = tuple(one for one in LEVELS if one in levels)
+        chosen = tuple(level for level in LEVELS if level in levels)
         return replace(self, text=" ".join(rest.split()), parts=tuple(parts.items()), levels=chosen)
 
     @staticmethod
@@ -111,16 +111,16 @@ class LogQuery:
 
     @property
     def chosen_range(self) -> str | None:
-        """What the switch shows."""
+        """The range that the switch shows as selected."""
         if self.since or self.until or (self.run_id is not None and self.range is None):
             return None
         return self.range or DEFAULT_RANGE
 
     @property
     def words(self) -> list[str]:
-        """What matches are marked by."""
+        """The words that are marked in matching lines."""
         text = LogText.parse(self.text)
-        return [one.rstrip("*") for one in text.wanted] + [value for _, value in text.fields]
+        return [word.rstrip("*") for word in text.wanted] + [value for _, value in text.fields]
 
     @property
     def is_narrowed(self) -> bool:
@@ -128,7 +128,7 @@ class LogQuery:
 
     @property
     def tokens(self) -> list[Token]:
-        found = [Token("level", one, self._without_level(one)) for one in self.levels]
+        found = [Token("level", level, self._without_level(level)) for level in self.levels]
         for key, value in self.parts:
             rest = tuple(part for part in self.parts if part != (key, value))
             found.append(Token(key, value, self._first(parts=rest).path()))
@@ -138,14 +138,14 @@ class LogQuery:
         return found
 
     def _first(self, **changes: Any) -> LogQuery:
-        """Changed, and from its first page on."""
+        """Return a changed query that starts at its first page."""
         return replace(self, cursor=None, back=(), **changes)
 
     def _without_level(self, level: str) -> str:
-        return self._first(levels=tuple(one for one in self.levels if one != level)).path()
+        return self._first(levels=tuple(other for other in self.levels if other != level)).path()
 
     def toggled(self, level: str) -> str:
-        """With or without this level. All of them are none chosen."""
+        """Return the address with this level added or removed. No chosen level means all levels."""
         chosen = set(self.levels) ^ {level}
         levels = tuple(one for one in LEVELS if one in chosen)
         return self._first(levels=levels if len(levels) < len(LEVELS) else ()).path()
@@ -165,7 +165,7 @@ class LogQuery:
         return replace(self, cursor=cursor, back=(*self.back, self.cursor or "")).path()
 
     def newer(self) -> str | None:
-        """The page before, by its own key; None on the first."""
+        """Return the page before, by its own cursor; None on the first page."""
         if not self.cursor:
             return None
         before = self.back[-1] if self.back else ""
@@ -178,19 +178,19 @@ class LogQuery:
     def path(self, place: str | None = None) -> str:
         place, pairs = place or self.place, self.pairs
         pairs += [("cursor", self.cursor)] if self.cursor else []
-        pairs += [("back", one) for one in self.back[-_MOST_BACK:]] if self.cursor else []
+        pairs += [("back", cursor) for cursor in self.back[-_MOST_BACK:]] if self.cursor else []
         return address(place, pairs)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The filter, without a place in it."""
+        """The filter without the position of the page."""
         single = {"q": self.text, "range": self.range, "since": self.since, "until": self.until}
         found = [(key, value) for key, value in single.items() if value]
-        return found + [("level", one) for one in self.levels] + list(self.parts)
+        return found + [("level", level) for level in self.levels] + list(self.parts)
 
     @property
     def hidden(self) -> list[tuple[str, str]]:
-        """What the form of the search sends along."""
+        """The hidden fields of the search form."""
         return [pair for pair in self.pairs if pair[0] != "q"]
 
 
@@ -203,13 +203,13 @@ def _number(key: str, value: str) -> int:
 
 
 def _instant(name: str, value: str | None) -> datetime | timedelta | None:
-    """An instant with its zone, or how far back."""
+    """Read an instant with its zone, or how far back."""
     if value is None:
         return None
     if (span := read_span(value)) is not None:
         return span
     try:
-        # A plus of an address that somebody typed is a space by now.
+        # In a typed address the plus of the offset arrives as a space.
         found = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
     except ValueError:
         raise SearchError(

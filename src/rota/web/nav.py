@@ -1,4 +1,4 @@
-"""The way through the dashboard. A new section is one line here and one file in pages/."""
+"""The navigation of the dashboard. A new section is one line here and one file in pages/."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rota.model.finding import Report
 from rota.web import needs
 from rota.web.context import NavItem
 
-# Key, title, path, icon; None is a line between groups.
+# Key, title, path, icon; None is a divider between groups.
 SECTIONS: tuple[tuple[str, str, str, str] | None, ...] = (
     ("overview", "Overview", "/", "overview"),
     ("runs", "Runs", "/runs", "runs"),
@@ -35,8 +35,8 @@ SECTIONS: tuple[tuple[str, str, str, str] | None, ...] = (
 def items(
     found: Attention | None = None, report: Report | None = None
 ) -> tuple[NavItem | None, ...]:
-    """With what needs somebody in each section."""
-    made = (None if one is None else NavItem(*one) for one in SECTIONS)
+    """Return the entries, each with what needs attention in its section."""
+    made = (None if section is None else NavItem(*section) for section in SECTIONS)
     return tuple(
         None if one is None else replace(one, alarm=needs.alarm(one, found, report)) for one in made
     )

@@ -14,7 +14,7 @@ _PLACES = {
     "job": "/jobs", "queue": "/queues", "schedule": "/schedules", "run": "/runs",
     "worker": "/workers", "limit": "/limits", "tenant": "/tenants",
 }  # fmt: skip
-# In the navigation: the section, and the word for what is wrong there.
+# In the navigation: the section, and the word for its problem.
 _SECTIONS = {
     "job": ("jobs", "failing"),
     "queue": ("queues", "full or paused"),
@@ -42,8 +42,8 @@ _MANY = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`path` is its page, `do` the button: its words, where it leads, and whether a question
-    follows."""
+    """`path` is the page of the item. The button has a text, a target (`to`), and `asks` if a
+    confirmation follows."""
 
     need: Need
     path: str
@@ -54,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class More:
-    """Those of a kind that are not listed."""
+    """The items of a kind that are not listed."""
 
     state: str
     text: str
@@ -71,12 +71,12 @@ def more(found: Attention) -> list[More]:
         listed[need.kind] = listed.get(need.kind, 0) + 1
     return [
         More(
-            one.state,
-            plural(left, *(f"more {it}" for it in _MANY.get(one.kind, (one.kind, one.kind)))),
-            "/schedules?attention=1" if one.subject == "schedule" else _PLACES[one.subject],
+            kind.state,
+            plural(left, *(f"more {it}" for it in _MANY.get(kind.kind, (kind.kind, kind.kind)))),
+            "/schedules?attention=1" if kind.subject == "schedule" else _PLACES[kind.subject],
         )
-        for one in found.kinds
-        if (left := one.count - listed.get(one.kind, 0)) > 0
+        for kind in found.kinds
+        if (left := kind.count - listed.get(kind.kind, 0)) > 0
     ]
 
 
@@ -115,7 +115,7 @@ def _row(need: Need) -> Row:
 def alarm(
     item: NavItem, found: Attention | None, report: Report | None
 ) -> tuple[int, str, str] | None:
-    """What an entry of the navigation says beside its title."""
+    """Return the alarm beside the title of a navigation entry."""
     if item.key == "health":
         count = report.bad + report.warn if report else 0
         state = "failed" if report and report.bad else "warn"
@@ -125,7 +125,7 @@ def alarm(
     if item.key == "overview":
         word = "needs attention" if found.total == 1 else "need attention"
         return found.total, found.kinds[0].state, word
-    kinds = [one for one in found.kinds if _SECTIONS.get(one.subject, ("",))[0] == item.key]
+    kinds = [kind for kind in found.kinds if _SECTIONS.get(kind.subject, ("",))[0] == item.key]
     if not kinds:
         return None
-    return sum(one.count for one in kinds), kinds[0].state, _SECTIONS[kinds[0].subject][1]
+    return sum(kind.count for kind in kinds), kinds[0].state, _SECTIONS[kinds[0].subject][1]

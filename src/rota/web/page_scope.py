@@ -1,4 +1,4 @@
-"""What a page works with: the use cases on behalf of its viewer, and the way back to them."""
+"""The context of a page: the use cases on behalf of its viewer, rendering and redirects."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ if TYPE_CHECKING:
     from rota.app import App
 
 SAID, ZONE, THEME = "rota_said", "rota_zone", "rota_theme"
-# In the scope of a part that is made for several viewers: what stands for the token of each.
+# Key in the ASGI scope of a part that is rendered for several viewers: the placeholder of their
+# tokens.
 MARK = "rota.mark"
 THEMES = ("light", "dark")
 
 
 @dataclass
 class WebState:
-    """What the dashboard holds for as long as it lives."""
+    """The state that the dashboard keeps while it runs."""
 
     api: ApiState
     door: Door
     release: str
     watch: Watch
     loads: Loads = field(default_factory=Loads)
-    # Pages that show the same list look again at the same time: they count once. A page looks
-    # later than this after what has happened, so it is never shown what was before.
+    # Pages that show the same list reload at the same time and share one count. A page reloads
+    # later than this after a change, so it never shows the count from before the change.
     run_counts: SharedBy[list[StateCount]] = field(default_factory=lambda: SharedBy(0.3))
 
     @property
@@ -56,12 +57,12 @@ class WebState:
 
     @cached_property
     def reference(self) -> Reference:
-        """Of the API, as its page shows it."""
+        """The reference of the API, as its page shows it."""
         return api_reference.read(self.api.describe())
 
 
 class PageScope(RequestScope):
-    """Of one request."""
+    """The use cases and the viewer of one request."""
 
     def __init__(self, request: Request) -> None:
         self.web: WebState = request.app.state.web
@@ -76,24 +77,24 @@ class PageScope(RequestScope):
         return str(self.request.scope.get("root_path", ""))
 
     def name(self, part: str = "name") -> str:
-        """What the address calls the thing that this page is about."""
+        """Return the name in the address of the page's subject."""
         return given_name(self.request.path_params[part])
 
     async def now(self) -> datetime:
-        """The database's time, which is asked for once a request."""
+        """Return the database's time, read once per request."""
         if self._now is None:
             self._now = await self.clock.now()
         return self._now
 
     def check(self, action: str) -> None:
-        """Before an action: whether this viewer may."""
+        """Refuse an action that this viewer may not perform."""
         if not self.viewer.may(action):
             raise ProblemError(
                 403, "forbidden", f"{self.viewer.actor} is not allowed to do this: {action}"
             )
 
     async def show(self, page: Page, *, status: int = 200, section: str | None = None) -> Response:
-        """The page, or, when a script asks for a part of it by name, that part."""
+        """Return the page, or the part of it that a script asks for by name."""
         part = self.request.headers.get("x-rota-part")
         token = self.request.cookies.get(CSRF) or new_csrf()
         shell = await self._shell(page.section if section is None else section, token)
@@ -124,7 +125,7 @@ class PageScope(RequestScope):
         )
 
     def go(self, path: str, said: str | None = None, *, see: str | None = None) -> Response:
-        """After an action: on to a page, which says once what was done."""
+        """Redirect after an action to a page that shows the result once."""
         self.web.watch.forget()
         response = RedirectResponse(f"{self.root}{path}", 303)
         if said is not None:
@@ -134,12 +135,12 @@ class PageScope(RequestScope):
 
 
 def zone_of(request: Request) -> tzinfo:
-    """The viewer's, chosen once; UTC until then."""
+    """Return the viewer's zone; UTC until one is chosen."""
     return zone_named(unquote(request.cookies.get(ZONE, "UTC")))
 
 
 def zone_named(name: str) -> tzinfo:
-    """UTC where there is no such zone: a page is shown all the same."""
+    """Return UTC if there is no such zone, so that the page is still shown."""
     try:
         return zone(name)
     except TimingError:

@@ -20,13 +20,13 @@ from rota.web.page_scope import MARK, SAID, THEME, ZONE
 from rota.web.session import CSRF, mask
 
 PART = "x-rota-part"
-# What changes by time alone is not older than this.
+# Content that changes with time alone is at most this old.
 _SECONDS, _MOST = 1.0, 200
 
 
 @dataclass
 class Part:
-    """As it was made, with a mark where each viewer's own token goes."""
+    """A rendered part, with a mark in the place of each viewer's token."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -35,14 +35,14 @@ class Part:
 
     @cached_property
     def packed(self) -> bytes | None:
-        """Compressed once for all, where there is no token in it."""
+        """The compressed body, shared by all viewers, if it contains no token."""
         return None if self.mark in self.body else gzip.compress(self.body, LEVEL, mtime=0)
 
     def response(self, token: str, takes_gzip: bool) -> Response:
         packed = self.packed if takes_gzip else None
         body = packed or self.body.replace(self.mark, mask(token).encode())
         response = Response(body, self.status)
-        response.raw_headers = [it for it in self.headers if it[0] != b"content-length"]
+        response.raw_headers = [header for header in self.headers if header[0] != b"content-length"]
         headers = MutableHeaders(raw=response.raw_headers)
         headers["Content-Length"] = str(len(body))
         if packed is not None:
@@ -52,13 +52,13 @@ class Part:
 
 
 class SharedParts:
-    """A page that is open asks for its parts again after news. `place` says up to where there has
-    been news: what was made since then is what everybody else would get, too."""
+    """Open pages reload their parts after a change. `place` is the position of the last change: a
+    part that was rendered since then is the same for every viewer."""
 
     def __init__(self, app: ASGIApp, *, place: Callable[[], str]) -> None:
         self._app = app
         self._place = place
-        # Nobody can write it into a page: it is another one at each start.
+        # A new value at each start, so that no content of a page can contain it.
         self._mark = secrets.token_hex(16)
         self._shared: SharedBy[Part] = SharedBy(_SECONDS, _MOST)
 
@@ -77,7 +77,7 @@ class SharedParts:
         await part.response(request.cookies[CSRF], takes_gzip)(scope, receive, send)
 
     def _key(self, scope: Scope) -> str | None:
-        """All that the answer depends on; None where it is not to be shared."""
+        """Return all that the response depends on; None if it must not be shared."""
         headers, place = Headers(scope=scope), self._place()
         part = headers.get(PART)
         if part is None or scope["method"] != "GET" or not place:

@@ -22,8 +22,8 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class PayloadField:
-    """One argument of the job. `kind` decides how it is asked for; `options` are choices, as JSON
-    and as words."""
+    """One argument of the job. `kind` decides on its input; `options` are choices, as JSON and as
+    words."""
 
     name: str
     kind: str
@@ -38,7 +38,7 @@ class PayloadField:
 
 
 def fields_of(schema: Mapping[str, Any]) -> list[PayloadField]:
-    """In the order of the handler; none if the schema says nothing."""
+    """Return the fields in the order of the handler; empty if the schema has none."""
     required = schema.get("required", [])
     return [
         _field(str(name), one, schema, name in required)
@@ -66,16 +66,16 @@ def _field(
 
 
 def _shape(given: dict[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Behind references and "or none"."""
+    """Resolve references and "or none"."""
     shape, is_nullable = given, False
     for _ in range(10):
         if isinstance(name := shape.get("$ref"), str):
             found = (schema.get("$defs") or {}).get(name.rpartition("/")[2])
             shape = found if isinstance(found, dict) else {}
         elif isinstance(parts := shape.get("anyOf") or shape.get("allOf"), list):
-            kept = [one for one in parts if one.get("type") != "null"]
+            kept = [part for part in parts if part.get("type") != "null"]
             is_nullable = is_nullable or len(kept) < len(parts)
-            if {one.get("type") for one in kept} == {"number", "string"}:
+            if {part.get("type") for part in kept} == {"number", "string"}:
                 return {"type": "exact"}, is_nullable
             shape = kept[0] if len(kept) == 1 else {}
         else:
@@ -86,7 +86,7 @@ def _shape(given: dict[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, 
 def _kind(shape: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
     choices = shape.get("enum") or ([shape["const"]] if "const" in shape else [])
     if choices:
-        return "choice", [(json.dumps(it), str(it)) for it in choices]
+        return "choice", [(json.dumps(choice), str(choice)) for choice in choices]
     kind = shape.get("type")
     if kind == "boolean":
         return "boolean", [("true", "yes"), ("false", "no")]
@@ -96,7 +96,7 @@ def _kind(shape: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
 
 
 def as_text(value: Any, kind: str) -> str:
-    """A value as the field of its kind shows it."""
+    """Return a value as an input of its kind shows it."""
     if kind in ("text", "date", "time", "exact") and isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, indent=2 if isinstance(value, dict) else None)
@@ -105,21 +105,21 @@ def as_text(value: Any, kind: str) -> str:
 def read_fields(
     fields: list[PayloadField], given: Mapping[str, str], zone: tzinfo
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The payload, and what is wrong by field. What is empty is left to the handler's default."""
+    """Return the payload, and the problems by field. Empty fields get the handler's default."""
     payload: dict[str, Any] = {}
     wrong: dict[str, str] = {}
-    for one in fields:
-        text = given.get(PREFIX + one.name, "")
+    for field in fields:
+        text = given.get(PREFIX + field.name, "")
         if not text.strip():
-            if one.is_required and one.is_nullable:
-                payload[one.name] = None
-            elif one.is_required:
-                wrong[one.name] = "This field is required."
+            if field.is_required and field.is_nullable:
+                payload[field.name] = None
+            elif field.is_required:
+                wrong[field.name] = "This field is required."
             continue
         try:
-            payload[one.name] = _read(one.kind, text, zone)
+            payload[field.name] = _read(field.kind, text, zone)
         except ValueError as error:
-            wrong[one.name] = refusal(error)
+            wrong[field.name] = refusal(error)
     return payload, wrong
 
 
@@ -139,15 +139,15 @@ def _read(kind: str, text: str, zone: tzinfo) -> Any:
     try:
         value = json.loads(text)
     except ValueError as error:
-        told = "A number, such as 2.5." if kind == "number" else f"This is not JSON: {error}."
-        raise ValueError(told) from None
+        problem = "A number, such as 2.5." if kind == "number" else f"This is not JSON: {error}."
+        raise ValueError(problem) from None
     if kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise ValueError("A number, such as 2.5.")
     return value
 
 
 def blamed(message: str, names: set[str]) -> tuple[dict[str, str], list[str]]:
-    """What the job's types say, by the argument that it is about; and the rest."""
+    """Split a validation error by the argument that it is about; return the rest too."""
     wrong: dict[str, str] = {}
     rest: list[str] = []
     for part in re.sub(r'^job "[^"]*": ', "", message).split("; "):

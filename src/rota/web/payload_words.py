@@ -1,4 +1,4 @@
-"""What a job's payload holds, as people read it. Pure."""
+"""The properties of a job's payload in words. Pure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Property:
 
 
 def properties_of(schema: Any) -> list[Property]:
-    """What a payload holds, nested ones after what holds them; as much as one can read."""
+    """Return the properties, nested ones after their parents, up to a readable number."""
     if not isinstance(schema, Mapping):
         return []
     found: list[Property] = []
-    for one in _walk(schema, schema, "", 0):
-        found.append(one)
+    for item in _walk(schema, schema, "", 0):
+        found.append(item)
         if len(found) == _MOST_ROWS:
             break
     return found
@@ -51,7 +51,7 @@ def _walk(
 
 
 def _resolved(node: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follows a reference inside the document once; others are left as they are."""
+    """Follow one reference inside the document; leave others as they are."""
     if not isinstance(node, Mapping):
         return {}
     target: Any = root
@@ -68,21 +68,21 @@ def _resolved(node: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def type_of(node: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> str:
-    """`integer from 1 to 9`, `list of text`, `one of "a", "b"`, `text or none`."""
+    """Return `integer from 1 to 9`, `list of text`, `one of "a", "b"`, `text or none`."""
     node = _resolved(node, root)
     if depth > _DEEPEST:
         return "…"
     if isinstance(values := node.get("enum"), list):
-        return f"one of {', '.join(json.dumps(one, ensure_ascii=False) for one in values[:20])}"
+        return f"one of {', '.join(json.dumps(value, ensure_ascii=False) for value in values[:20])}"
     if "const" in node:
         return f"always {json.dumps(node['const'], ensure_ascii=False)}"
     for key in ("anyOf", "oneOf"):
         if isinstance(choices := node.get(key), list):
-            kinds = [type_of(one, root, depth + 1) for one in choices[:10]]
+            kinds = [type_of(choice, root, depth + 1) for choice in choices[:10]]
             return " or ".join(dict.fromkeys(kinds))
     kind = node.get("type", "anything")
     if isinstance(kind, list):
-        return " or ".join(_WORDS.get(str(one), str(one)) for one in kind)
+        return " or ".join(_WORDS.get(str(name), str(name)) for name in kind)
     if kind == "array":
         items = node.get("items")
         return (

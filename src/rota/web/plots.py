@@ -14,14 +14,14 @@ from rota.web.charts import Scale
 
 Kind = Literal["area", "bars", "line"]
 Unit = Literal["count", "ms", "s"]
-# Their quarters stand at the axis.
+# Round tops of the axis, which is labelled at its quarters.
 _ROUND = (1, 1.2, 1.6, 2, 2.4, 4, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True)
 class PlotLine:
-    """`look` is the class of its colour: a state's, `ink`, `ink2` or `ink3`; with `dash` it is what
-    was before."""
+    """`look` is the class of its colour: a state's, `ink`, `ink2` or `ink3`; `dash` marks the
+    previous period."""
 
     label: str
     kind: Kind
@@ -35,7 +35,7 @@ class PlotLine:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A chart with its headline: the number now, and what it is compared with."""
+    """A chart with its headline: the present number, and what it is compared with."""
 
     id: str
     title: str
@@ -53,10 +53,10 @@ class Plot:
     def axis(self) -> Scale:
         known = [value for line in self.lines for value in line.values if value is not None]
         most, unit = max(known, default=0.0), self.unit
-        # Waits are counted in minutes and hours, where they are so long.
-        size = next((it for it in (3600, 60) if unit == "s" and it < most), 1)
+        # Long waits are shown in minutes or hours.
+        size = next((seconds for seconds in (3600, 60) if unit == "s" and seconds < most), 1)
         top = round_up(most / size) * size
-        # There are no halves of a run.
+        # Runs are counted in whole numbers.
         return Scale(4.0 * math.ceil(top / 4) if unit == "count" else top)
 
     @property
@@ -79,7 +79,7 @@ class Plot:
 
     @property
     def label(self) -> str:
-        """For those who do not see it."""
+        """The description for screen readers."""
         return f"{self.title}: {self.value}; {self.beside}"
 
     @property
@@ -93,7 +93,7 @@ class Plot:
 
 
 def round_up(most: float) -> float:
-    """To what people count in."""
+    """Round up to a round number."""
     if not math.isfinite(most) or most <= 0:
         return 1.0
     size = 10 ** math.floor(math.log10(most))

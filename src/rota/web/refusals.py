@@ -1,4 +1,4 @@
-"""What a form says beside its fields when Rota refuses what was typed."""
+"""The text beside a field when Rota refuses its value."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import re
 from rota.errors import RotaError
 from rota.model import wording
 
-# What the title and the labels of the form say already.
+# Beginnings that the title and the labels of the form already say.
 _SUBJECT = re.compile(
     r"""^(?:(?:job|schedule|limit|queue|tenant) "[^"]*": )?(?:cron '[^']*':? )?"""
 )
 
 
 def refusal(error: Exception) -> str:
-    """A sentence in the words of the pages, about what the form is about, and with what to do."""
+    """Return a sentence in the words of the pages, about the subject of the form, with what to
+    do."""
     text = _SUBJECT.sub("", wording.said(str(error), "page"))
     match = re.fullmatch(r"'(.*)' is not an? ([\w-]+); it takes (.*)", text, re.S)
     if match:

@@ -1,5 +1,5 @@
-"""Templates: everything is escaped, everything that is used is declared, nothing is looked up
-while it renders."""
+"""Templates: everything is escaped, all variables are declared, and nothing is read while a
+template renders."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def environment() -> jinja2.Environment:
         "volume_of": volume_of,
         "strip_words": WORDS,
     }
-    # For all templates, and for blocks that are rendered alone, which see no import.
+    # For all templates, and for blocks that are rendered alone, which have no imports.
     found.globals["ui"] = found.get_template("_ui.html").module
     found.globals["log"] = found.get_template("_log.html").module
     why: Any = found.get_template("_why.html").module
@@ -63,7 +63,7 @@ def environment() -> jinja2.Environment:
     return found
 
 
-# States that share another's picture; all others have one of their own.
+# States that share the icon of another state; all others have their own.
 _GLYPHS = {
     "timed_out": "failed",
     "caught_up": "late",
@@ -81,14 +81,14 @@ def glyph_of(state: str) -> str:
 
 
 def volume_of(volume: LogVolume, *levels: str) -> list[int]:
-    """Of each step, the lines of these levels."""
-    return [sum(one.levels.get(level, 0) for level in levels) for one in volume.steps]
+    """Return the number of lines of these levels, for each step."""
+    return [sum(step.levels.get(level, 0) for level in levels) for step in volume.steps]
 
 
 def render(page: Page, shell: Shell, block: str | None = None) -> str:
-    """The whole page, or one block of it: what a script asks for to renew a part."""
+    """Render the whole page, or one block of it, which a script asks for to reload a part."""
     template = environment().get_template(page.template)
-    values = {one.name: getattr(page, one.name) for one in dataclasses.fields(page)}
+    values = {field.name: getattr(page, field.name) for field in dataclasses.fields(page)}
     values |= {"page": page, "shell": shell, "time": _timer(shell), "since": _since(shell)}
     if block is None:
         return template.render(values)
@@ -98,25 +98,25 @@ def render(page: Page, shell: Shell, block: str | None = None) -> str:
 
 
 def render_lines(rows: Sequence[Any], root: str) -> str:
-    """Lines of a log, for a page that is open."""
+    """Render log lines for an open page."""
     log: Any = environment().globals["log"]
     return "".join(log.line(root, row) for row in rows)
 
 
 def render_gap(root: str, path: str, since: datetime, until: datetime) -> str:
-    """In the place of lines that are left out, on one line."""
+    """Render the marker in the place of left-out lines, as one line."""
     log: Any = environment().globals["log"]
     return str(log.gap(root, path, since, until)).strip()
 
 
 def render_alone(page: Any) -> str:
-    """A page without the shell, for whoever has not come in yet."""
-    values = {one.name: getattr(page, one.name) for one in dataclasses.fields(page)}
+    """Render a page without the frame, for viewers who have not signed in."""
+    values = {field.name: getattr(page, field.name) for field in dataclasses.fields(page)}
     return environment().get_template(page.template).render(values)
 
 
 def _timer(shell: Shell) -> Any:
-    """`{{ time(at) }}`: relative up to a day, the absolute one with its zone on hover."""
+    """`{{ time(at) }}`: relative up to a day, with the absolute time and its zone on hover."""
 
     def time(at: datetime | None, how: str = "relative") -> Markup:
         if at is None:
@@ -146,7 +146,7 @@ def _since(shell: Shell) -> Any:
 
 
 def coded(text: str) -> Markup:
-    """Text in which `code` is marked as it is in our docs."""
+    """Return text in which `code` is marked up as in our docs."""
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if n % 2 else escape(part)
         for n, part in enumerate(text.split("`"))
@@ -154,5 +154,5 @@ def coded(text: str) -> Markup:
 
 
 def pretty(value: Any) -> str:
-    """JSON as text that nobody has rounded: numbers stay as they were stored."""
+    """Return JSON in which numbers keep their stored digits."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)

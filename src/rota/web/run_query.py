@@ -1,4 +1,5 @@
-"""The filter of the list of runs: the address is the filter, and every part of it is shown."""
+"""The filter of the list of runs: the address holds the filter, and the page shows every part of
+it."""
 
 from __future__ import annotations
 
@@ -15,22 +16,22 @@ from rota.model.states import RUN_STATES
 from rota.web.forms import read_span
 from rota.web.list_query import Token, address, read_moment, read_words
 
-# What can be asked for by name, in the order in which it is shown.
+# Filters by name, in the order in which they are shown.
 KEYS = (
     "state", "job", "queue", "tag", "tenant", "key", "schedule", "worker", "text", "error",
     "group", "payload", "since", "until", "ended_since", "ended_until", "handled",
 )  # fmt: skip
 TIMES = ("since", "until", "ended_since", "ended_until")
-# What a run may be asked for several times.
+# Filters that may have several values.
 _SEVERAL = ("state", "payload")
-# What the address calls otherwise than the filter does.
+# Filters that have another key in the address.
 _NAMES = {"states": "state", "error_group": "group", "payload_fields": "payload"}
 
 
 @dataclass(frozen=True, slots=True)
 class RunQuery:
-    """What the address asks for. `cursor` is where the page begins; times without a zone are in
-    the viewer's."""
+    """The filter in the address. `cursor` is where the page begins; times without a zone are in the
+    viewer's zone."""
 
     parts: tuple[tuple[str, str], ...] = ()
     dead: bool = False
@@ -51,14 +52,14 @@ class RunQuery:
 
     @classmethod
     def of(cls, kept: Mapping[str, Any]) -> RunQuery:
-        """A filter as a bulk action keeps it."""
+        """Read a filter as a bulk action stores it."""
         named = {_NAMES.get(key, key): value for key, value in kept.items()}
         pairs = [(key, value) for key in KEYS if key in named for value in _texts(named[key])]
         return cls(tuple(pairs), named.get("dead") is True, named.get("system") is True)
 
     def with_text(self, text: str, jobs: Collection[str] | None = None) -> RunQuery:
-        """With what somebody typed: `job:send state:failed`; a bare word is a job's name, or where
-        no job has it, part of the payload or the error."""
+        """Add typed text: `job:send state:failed`; a bare word is a job's name, or if no job has
+        it, part of the payload or the error."""
         parts = list(self.parts)
         for key, value in read_words(text, KEYS):
             bare = "job" if jobs is None or value in jobs else "text"
@@ -68,7 +69,7 @@ class RunQuery:
     def _added(
         self, parts: Sequence[tuple[str, str]], key: str, value: str
     ) -> list[tuple[str, str]]:
-        """A run has one job, queue, tenant …: another one takes the place of the first."""
+        """Add a part. A run has one job, queue, tenant …: another value replaces the first."""
         kept = [one for one in parts if one != (key, value) and (key in _SEVERAL or one[0] != key)]
         return [*kept, (key, value)]
 
@@ -101,7 +102,7 @@ class RunQuery:
 
     @property
     def state(self) -> str | None:
-        """The tab, if the filter is about one state."""
+        """The selected tab, if the filter has one state."""
         states = [value for key, value in self.parts if key == "state"]
         return states[0] if len(states) == 1 and states[0] in RUN_STATES else None
 
@@ -128,7 +129,7 @@ class RunQuery:
         return self.path([part for part in self.parts if part != (key, value)])
 
     def tab(self, state: str | None) -> str:
-        """The same filter with another state, or with all."""
+        """Return the address with another state, or with all states."""
         rest = [part for part in self.parts if part[0] != "state"]
         return self.path([*rest, *([("state", state)] if state else [])], dead=False)
 
@@ -155,12 +156,12 @@ class RunQuery:
 
 
 def _texts(value: Any) -> list[str]:
-    """Of one part of a kept filter, as the address says it."""
+    """Return one part of a stored filter as the values of the address."""
     match value:
         case dict():
-            return [f"{name}:{it}" for name, it in value.items()]
+            return [f"{name}:{text}" for name, text in value.items()]
         case list():
-            return [str(it) for it in value]
+            return [str(text) for text in value]
         case bool():
             return ["yes" if value else "no"]
     return [str(value)]
@@ -191,7 +192,7 @@ def _field(value: str) -> tuple[str, str]:
 
 
 def _words(key: str, value: str) -> tuple[str, str]:
-    """As a part is shown, where its name alone says too little."""
+    """Return a part in words, if its name alone says too little."""
     if key not in TIMES:
         return key, value
     is_span, what = read_span(value) is not None, "ended" if key.startswith("ended") else "created"

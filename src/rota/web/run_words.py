@@ -1,4 +1,4 @@
-"""What a row of the list of runs says besides its columns. Pure."""
+"""The note of a row in the list of runs. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rota.model.run import RunInfo
 from rota.model.states import OPEN_STATES, RETRIABLE_STATES
 from rota.web import words
 
-# What holds a run back that is queued, by the word of its row.
+# Why a queued run is not claimed, by the word of its row.
 _HOLDS = {
     "overlap": "waits for the previous run of its schedule",
     "limit": "waits for a limit",
@@ -24,7 +24,7 @@ _RETRIABLE = frozenset[str](RETRIABLE_STATES)
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A text, the error behind it, and whether it is something to worry about."""
+    """A text, the error behind it, and whether it is a problem."""
 
     text: str = ""
     error: str = ""
@@ -61,7 +61,7 @@ def first_line(text: str | None) -> str:
 
 
 def counted(run: RunInfo) -> int:
-    """Attempts that count, with the one that runs."""
+    """Return the number of attempts that count, including the running one."""
     return run.attempts_used + (1 if run.state == "running" else 0)
 
 

@@ -1,4 +1,4 @@
-"""How long the last runs of a schedule took, as points of a plot. Pure."""
+"""The durations of a schedule's last runs, as points of a plot. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GOOD, _BAD = "succeeded", RETRIABLE_STATES
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """`good` and `bad` are paths of points; heights are of a plot of 100 from the top down."""
+    """`good` and `bad` are paths of points; heights are from the top down, in a plot of 100."""
 
     good: str
     bad: str
@@ -39,21 +39,21 @@ class Durations:
 
 
 def durations(past: Sequence[OccurrenceInfo], timeout: float | None) -> Durations | None:
-    """Of the ledger, the newest first; None where nothing has ended."""
-    ended = [it for it in reversed(past) if it.duration_ms is not None]
+    """Read the ledger, the newest first; return None if no run has ended."""
+    ended = [occurrence for occurrence in reversed(past) if occurrence.duration_ms is not None]
     if not ended:
         return None
-    seconds = [float(it.duration_ms or 0) / 1000 for it in ended]
+    seconds = [float(occurrence.duration_ms or 0) / 1000 for occurrence in ended]
     ranked = sorted(seconds)
     median, p95 = ranked[len(ranked) // 2], ranked[min(len(ranked) - 1, len(ranked) * 95 // 100)]
     most = ranked[-1]
-    # A timeout far above what happens would press all points to the ground.
+    # A timeout far above the durations would flatten all points.
     shown = timeout if timeout is not None and timeout <= most * 4 else None
     top = _top(max(most, shown or 0))
     width = charts.WIDTH / len(ended)
     places = [
-        (it.state, f"M{(n + 0.5) * width:.1f} {_y(took, top)}h0")
-        for n, (it, took) in enumerate(zip(ended, seconds, strict=True))
+        (occurrence.state, f"M{(n + 0.5) * width:.1f} {_y(took, top)}h0")
+        for n, (occurrence, took) in enumerate(zip(ended, seconds, strict=True))
     ]
     return Durations(
         good="".join(path for state, path in places if state not in _BAD),
@@ -77,7 +77,7 @@ _ROUND = (1, 2, 4, 6, 8, 12, 20, 40, 60)
 
 
 def _top(most: float) -> float:
-    """Rounded up to what people count time in."""
+    """Round up to a round duration."""
     for unit in (0.001, 1.0, 60.0, 3600.0, 86_400.0):
         for count in _ROUND:
             for ten in (1, 10, 100) if unit == 0.001 else (1,):

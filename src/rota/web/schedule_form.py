@@ -1,5 +1,5 @@
-"""A schedule as the texts of a form, and back: each field is read by itself, so that what is wrong
-stands beside it. Pure."""
+"""A schedule as the texts of a form, and back: each field is read by itself, so that its problem is
+shown beside it. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rota.web.forms import Form, read_payload
 from rota.web.page_scope import zone_named
 from rota.web.refusals import refusal
 
-# Field: the column that it shows, and how it is written.
+# Field: the column that it shows, and its format.
 FIELDS: Final[dict[str, tuple[str, str]]] = {
     "job": ("job", "text"),
     "description": ("description", "text"),
@@ -62,10 +62,10 @@ FIELDS: Final[dict[str, tuple[str, str]]] = {
 }
 KINDS = ("cron", "every", "at", "init")
 DOCUMENTS = ("payload", "run_metadata")
-# Fields beside those that belong to one kind of timing only.
+# Further fields that belong to only one kind of timing.
 _ONLY_OF = {"every_from": "every", "gap": "cron", "fold": "cron"}
 _INSTANTS = ("at", "start_at", "end_at")
-# What a new schedule begins with.
+# The initial values of a new schedule.
 NEW = {
     "when": "cron", "cron": "0 9 * * *", "timezone": "UTC", "gap": "run_after", "fold": "first",
     "every_from": "start", "on_closed": "skip", "catch_up": "latest", "overlap": "skip",
@@ -76,7 +76,7 @@ NEW = {
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a form holds. `when` is the kind of timing; fields of other kinds count for nothing."""
+    """The texts of a form. `when` is the kind of timing; fields of other kinds are ignored."""
 
     texts: dict[str, str]
 
@@ -89,7 +89,7 @@ class Draft:
         return zone_named(self.texts["timezone"])
 
     def counts(self, name: str) -> bool:
-        """Whether the field belongs to the kind of timing that is chosen."""
+        """Return whether the field belongs to the selected kind of timing."""
         if name in KINDS:
             return name == self.when
         return _ONLY_OF.get(name, self.when) == self.when
@@ -100,7 +100,8 @@ def new_draft(**texts: str) -> Draft:
 
 
 def draft_of(stored: ScheduleInfo, documents: ScheduleDocuments) -> Draft:
-    """With the digits that numbers have, which a reader of JSON may have rounded."""
+    """Return the stored schedule; numbers keep their digits, which a reader of JSON may have
+    rounded."""
     zone = zone_named(stored.timezone)
     texts = {
         name: _written(kind, getattr(stored, column), zone)
@@ -119,12 +120,12 @@ def read_draft(form: Form) -> Draft:
 
 
 def digests(draft: Draft) -> dict[str, str]:
-    """What a form was filled with, so that it is known what somebody has changed in it."""
+    """Return digests of the initial texts, to find the fields that the user has changed."""
     return {name: _digest(text) for name, text in draft.texts.items()}
 
 
 def changed_since(draft: Draft, base: Mapping[str, str]) -> list[str]:
-    """The fields that differ. Times of day are of another instant in another zone."""
+    """Return the changed fields. If the zone changes, times of day mean other instants."""
     found = [name for name in FIELDS if _digest(draft.texts[name]) != base.get(name)]
     found = [name for name in found if draft.counts(name)]
     if _digest(draft.when) != base.get("when") and draft.when not in found:
@@ -135,7 +136,7 @@ def changed_since(draft: Draft, base: Mapping[str, str]) -> list[str]:
 
 
 def read_names(draft: Draft, base: Mapping[str, str]) -> list[str]:
-    """The fields that have to make sense. A document that nobody has touched is left as it is."""
+    """Return the fields that must be valid. An unchanged document is left as it is."""
     return [
         name
         for name in FIELDS
@@ -149,7 +150,7 @@ def _digest(text: str) -> str:
 
 
 def arguments(draft: Draft, names: list[str]) -> tuple[ScheduleArguments, dict[str, str]]:
-    """The arguments of these fields, and what is wrong with those that cannot be read."""
+    """Return the arguments of these fields, and the problems of those that cannot be read."""
     found: dict[str, Any] = {}
     errors: dict[str, str] = {}
     for name in names:
@@ -165,7 +166,7 @@ def arguments(draft: Draft, names: list[str]) -> tuple[ScheduleArguments, dict[s
 
 
 def read_field(name: str, draft: Draft) -> Any:
-    """The value of one field; None where it is empty, which means its default."""
+    """Return the value of one field; None if it is empty, which means its default."""
     kind, text = FIELDS[name][1], draft.texts[name]
     if kind == "flag":
         return text == "1"
@@ -181,11 +182,11 @@ def read_field(name: str, draft: Draft) -> Any:
         case "instant":
             return _instant(text, draft.zone)
         case "words":
-            return [one.strip() for one in text.split(",") if one.strip()]
+            return [part.strip() for part in text.split(",") if part.strip()]
         case "json":
             return read_payload(text)
         case "requires":
-            return [_requirement(one) for one in text.split(",") if one.strip()]
+            return [_requirement(part) for part in text.split(",") if part.strip()]
     return text
 
 
@@ -198,7 +199,7 @@ _WANTED = {
 
 
 def read_seconds(text: str) -> float:
-    """`90s`, `15min`, `1h 30min`; a number alone is seconds."""
+    """Read `90s`, `15min`, `1h 30min`; a number alone is seconds."""
     found = read_duration(text)
     if found is None:
         raise TimingError(f"write a duration, like {EXAMPLES}, not {text!r}")
@@ -249,7 +250,7 @@ def _written(kind: str, value: Any, zone: tzinfo) -> str:
         case "json":
             return json.dumps(value, indent=2, ensure_ascii=False)
         case "requires":
-            return ", ".join(_required(one) for one in value)
+            return ", ".join(_required(item) for item in value)
     return str(value)
 
 

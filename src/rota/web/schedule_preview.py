@@ -1,4 +1,4 @@
-"""When a schedule would run that is being edited: in words, and its next times."""
+"""The timing of an edited schedule: in words, and its next times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INITS = {
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """`field` is the one that stands in the way of next times, and `problem` says why."""
+    """`field` is the field that prevents the next times, and `problem` says why."""
 
     words: str
     rows: list[PreviewRow]

@@ -1,4 +1,4 @@
-"""Fields of a schedule as people call them, and their values in a few words. Pure."""
+"""The fields of a schedule with their labels, and their values in a few words. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def label_of(column: str) -> str:
 
 
 def value_of(column: str, value: Any) -> str:
-    """On one line, and cut where it is long."""
+    """Return the value on one line; cut it if it is long."""
     text = _words(column, value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
@@ -71,8 +71,8 @@ def _words(column: str, value: Any) -> str:
     if column.endswith("_seconds") and isinstance(value, int | float):
         return words.duration(float(value)) if value else "none"
     if column == "requires" and isinstance(value, list):
-        return ", ".join(str(one.get("name", one)) for one in value if isinstance(one, dict))
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ", ".join(str(item.get("name", item)) for item in value if isinstance(item, dict))
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False)

@@ -43,7 +43,7 @@ _REASONS = {
 
 
 def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
-    """What happens when, as pairs of a case and its consequence."""
+    """Return pairs of a case and its consequence."""
     found = [
         ("a time is missed", _missed(one)),
         ("the previous run has not ended", _overlap(one)),
@@ -73,7 +73,7 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
     if one.is_shadow:
         found.append(("it is due", "Record decisions in the ledger, but enqueue nothing (shadow)."))
     if one.requires:
-        names = ", ".join(str(it.get("name", "")) for it in one.requires)
+        names = ", ".join(str(requirement.get("name", "")) for requirement in one.requires)
         found.append(("it is due", f"Run only if these have succeeded: {names}."))
     return found
 
@@ -98,7 +98,7 @@ def _missed(one: ScheduleInfo) -> str:
 
 
 def reason_of(one: OccurrenceInfo) -> str:
-    """Why this was decided; nothing to say of a time that simply ran."""
+    """Return why this was decided; empty for a time that ran normally."""
     if one.error:
         return one.error
     text = _REASONS.get(one.reason or "", one.reason or "")

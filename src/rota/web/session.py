@@ -1,6 +1,6 @@
-"""Who looks at a page: whoever has signed in with the token, and is remembered by a cookie.
+"""Sessions of viewers who signed in with the token, remembered by a cookie.
 
-The cookie is signed with a key that is made from the token, so that another token ends all
+The cookie is signed with a key that is derived from the token, so that another token ends all
 sessions, several servers share them, and nothing has to be stored.
 """
 
@@ -38,7 +38,7 @@ class Sessions:
         return str(self._cookies.dumps(actor))
 
     def read(self, cookie: str) -> str | None:
-        """The actor; None for a cookie that was not made here, or that has expired."""
+        """Return the actor; None for a cookie that was not made here, or that has expired."""
         try:
             return str(self._cookies.loads(cookie, max_age=SECONDS))
         except BadData:
@@ -50,15 +50,15 @@ def new_csrf() -> str:
 
 
 def mask(token: str) -> str:
-    """The token as a page shows it, another way each time. Pages are compressed and may repeat what
-    an address says: from their lengths one could guess a text that is always the same."""
+    """Return the token as a page shows it, different each time. Pages are compressed and may repeat
+    text of the address: from their lengths an attacker could guess a constant text."""
     raw = token.encode()
     pad = secrets.token_bytes(len(raw))
     return base64_encode(pad + _mix(pad, raw)).decode()
 
 
 def is_masked(token: str, given: str) -> bool:
-    """Whether a form has sent this token."""
+    """Return whether a form has sent this token."""
     try:
         raw = base64_decode(given)
     except BadData:
@@ -74,7 +74,8 @@ def _mix(one: bytes, other: bytes) -> bytes:
 def set_cookie(
     response: Response, request: Request, name: str, value: str, *, seconds: int | None = None
 ) -> None:
-    """For this site only, out of reach of scripts, and over TLS where the page came over it."""
+    """Set it for this site only, hidden from scripts, and for TLS only if the page was served over
+    TLS."""
     response.set_cookie(
         name,
         value,

@@ -1,4 +1,4 @@
-"""The charts of one job or queue: what ended, how long it took, how much of it failed. Pure."""
+"""The charts of one job or queue: ends, durations, failure rate. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rota.model.stats import Activity, Stats
 from rota.model.words import duration, number, percent, plural
 from rota.web.plots import Plot, PlotLine, Unit
 
-# The range of a page's charts: its word, and its hours.
+# The ranges of a page's charts: word and hours.
 SPANS = {"1h": ("1 h", 1), "24h": ("24 h", 24), "7d": ("7 d", 168), "30d": ("30 d", 720)}
 
 
@@ -53,8 +53,8 @@ def failures(stats: Stats, zone: tzinfo) -> Plot:
 
 
 def _values(stats: Stats, read: Callable[[Activity], float | None]) -> list[float | None]:
-    """By step, with those in which nothing ended: a count is 0 then, a duration is none."""
-    known = {one.at: one.activity for one in stats.series}
+    """Return a value per step; without ends a count is 0 and a duration is None."""
+    known = {step.at: step.activity for step in stats.series}
     nothing = Activity(0, 0, 0, 0, 0, 0, 0, 0.0, None, None, None, None, None, None)
     return [read(known.get(at, nothing)) for at in _times(stats)]
 

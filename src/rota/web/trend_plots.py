@@ -9,10 +9,10 @@ from rota.model.trend import Trend
 from rota.model.words import duration, number, percent
 from rota.web.plots import Plot, PlotLine, Unit
 
-# The range of a page's charts: its word, and its hours.
+# The ranges of a page's charts: word and hours.
 SPANS = {"1h": ("1 h", 1), "6h": ("6 h", 6), "24h": ("24 h", 24), "7d": ("7 d", 168)}
 _YESTERDAY = "this time yesterday"
-# Title, what it shows, unit.
+# Title, description, unit.
 _HEADS: dict[str, tuple[str, str, Unit]] = {
     "throughput": ("Throughput", "successful attempts per minute", "count"),
     "failures": ("Failures", "attempts that failed, timed out or were lost", "count"),
@@ -61,7 +61,7 @@ def pickups(trend: Trend, zone: tzinfo) -> Plot:
 
 
 def oldest(trend: Trend, zone: tzinfo) -> Plot:
-    """The last step is this moment's."""
+    """The last step shows the present value."""
     now = list(trend.now.oldest_seconds)
     if now:
         now[-1] = max(now[-1] or 0.0, trend.oldest_seconds or 0.0)

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound=Commands)
 SECONDS = 3.0
-# What takes long, because much waits or runs, is read more rarely. A page looks again after five
-# seconds; of what needs somebody it is told.
+# Slow reads, because many runs wait or run, are repeated less often. A page reloads after five
+# seconds; changes of attention are pushed to it.
 SLOW, SLOW_ATTENTION = 4.5, 10.0
-# No page waits for what was known a moment ago: so many times as old will do while it is renewed.
+# A page does not wait for a recent value: a value up to this many times as old is shown while it is
+# renewed.
 _OLDER = 3
 _HOUR, _MONTH = timedelta(hours=1), timedelta(days=30)
 _MOST_KINDS = 30
@@ -35,17 +36,18 @@ _MOST_WORKERS = 200
 
 
 class Watch:
-    """Of one server: however many dashboards are open, each thing is read once in a few seconds."""
+    """The data of one server: however many dashboards are open, each value is read once in a few
+    seconds."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._known: dict[Any, Shared[Any]] = {}
-        self.changes = 0  # that were made through this server
+        self.changes = 0  # made through this server
         self._usual: SharedBy[Activity | None] = SharedBy(_USUAL_SECONDS)
         self._reports: Shared[Report] = Shared(_REPORT_SECONDS)
 
     async def attention(self) -> Attention | None:
-        """None while nobody can tell: no page fails because of its navigation."""
+        """Return None if it cannot be read: no page fails because of its navigation."""
         try:
             ask = self._limited(self._app.attention).get
             return await self._once("attention", ask, slow=SLOW_ATTENTION)
@@ -67,7 +69,7 @@ class Watch:
         return await self._once("coming", ask)
 
     async def errors(self) -> list[ErrorGroup]:
-        """Which fail most, in the last hour; without what somebody has seen to."""
+        """Return the most frequent error groups of the last hour, without handled ones."""
 
         def ask() -> Coroutine[Any, Any, list[ErrorGroup]]:
             errors = self._limited(self._app.errors)
@@ -76,7 +78,7 @@ class Watch:
         return await self._once("errors", ask)
 
     async def kinds(self, job: str | None) -> list[ErrorGroup]:
-        """What failed most often in the last month, of one job or of all."""
+        """Return the most frequent error groups of the last month, of one job or of all."""
 
         def ask() -> Coroutine[Any, Any, list[ErrorGroup]]:
             errors = self._limited(self._app.errors)
@@ -85,17 +87,17 @@ class Watch:
         return await self._once(("kinds", job), ask)
 
     async def workers(self) -> dict[int, str]:
-        """The names of the last ones, by id."""
+        """Return the names of the latest workers, by id."""
 
         async def ask() -> dict[int, str]:
             workers = self._limited(self._app.workers)
             found = await workers.page(include_gone=True, limit=_MOST_WORKERS)
-            return {one.id: one.name for one in found.items}
+            return {worker.id: worker.name for worker in found.items}
 
         return await self._once("workers", ask)
 
     async def usual(self, job: str) -> Activity | None:
-        """How a job did lately, as runs are compared with; None for one that nobody knows."""
+        """Return a job's recent activity, to compare runs with; None for an unknown job."""
 
         async def ask() -> Activity | None:
             stats = self._limited(self._app.stats)
@@ -107,20 +109,20 @@ class Watch:
         return await self._usual.get(job, ask)
 
     async def report(self, *, new: bool = False, older: float = 0.0) -> Report:
-        """What `rota doctor` finds; `new` for whoever wants to know it now."""
+        """Return the report of `rota doctor`; `new` makes a new one."""
         if new:
             self._reports = Shared(_REPORT_SECONDS)
         return await self._reports.get(self._limited(self._app.doctor).get, older)
 
     async def findings(self) -> Report | None:
-        """The same for the navigation: None while nobody can tell."""
+        """Return the report for the navigation; None if it cannot be read."""
         try:
             return await self.report(older=_OLD_REPORT)
         except RotaError:
             return None
 
     def forget(self) -> None:
-        """Somebody has changed something: the next look is a new one."""
+        """Discard the values after a change by a user, so that the next reads are new."""
         self._known.clear()
         self.changes += 1
 

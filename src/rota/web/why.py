@@ -1,4 +1,5 @@
-"""The panel that says why: any page calls `why_of`, and shows it by `{{ why_panel(why, …) }}`."""
+"""The panel that says why: any page calls `why_of`, and shows the panel with `{{ why_panel(why, …)
+}}`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from urllib.parse import quote
 from rota.model.why import Kind, Why
 from rota.web.page_scope import PageScope
 
-# What the panel asks, by the code of its heaviest reason; of all others, why it waits.
+# The question of the panel, by the code of its main reason; all others ask why it waits.
 _QUESTIONS = {
     **dict.fromkeys(("running", "running_isolated", "claimed_ahead"), "What is it doing?"),
     **dict.fromkeys(("at_work", "idle", "runs_for_later", "job_failing"), "What is its status?"),
@@ -23,7 +24,7 @@ _QUESTIONS = {
     ),
 }
 _WAITING = {"schedule": "Why is it not running?"}
-# Facts that have a page, and which.
+# Facts that have a page, and the kind of record that it shows.
 _PAGES = (
     ("run", "run"),
     ("other", "run"),
@@ -36,7 +37,7 @@ _PAGES = (
 
 @dataclass(frozen=True, slots=True)
 class ShownReason:
-    """A reason, and the pages of what it names."""
+    """A reason, and the pages of the records it names."""
 
     sentence: str
     since: datetime | None
@@ -47,7 +48,7 @@ class ShownReason:
 
 @dataclass(frozen=True, slots=True)
 class WhyPanel:
-    """Reasons, what happens next, and what would change it."""
+    """Reasons, the next event, and actions that would change it."""
 
     question: str
     reasons: list[ShownReason]
@@ -63,22 +64,22 @@ def panel_of(why: Why) -> WhyPanel:
     first = why.reasons[0]
     links = _links(why)
     shown = [
-        ShownReason(one.sentence, one.since, one.until, one.is_past, to)
-        for one, to in zip(why.reasons, links, strict=True)
+        ShownReason(reason.sentence, reason.since, reason.until, reason.is_past, to)
+        for reason, to in zip(why.reasons, links, strict=True)
     ]
-    # Each once, in the order of the reasons.
-    commands = list(dict.fromkeys(one.command for one in why.reasons if one.command))
+    # Each command once, in the order of the reasons.
+    commands = list(dict.fromkeys(reason.command for reason in why.reasons if reason.command))
     question = _QUESTIONS.get(first.code, _WAITING.get(why.kind, "Why is it waiting?"))
     return WhyPanel(question, shown, first.next_step, commands[:4])
 
 
 def _links(why: Why) -> list[list[tuple[str, str]]]:
-    """To everything that each reason names; once, and not to the page itself."""
+    """Return links to the records that each reason names; each once, without the page itself."""
     seen: set[tuple[str, str]] = {(why.kind, why.name)}
     found = []
     for reason in why.reasons:
         named = [(kind, str(reason.facts[key])) for key, kind in _PAGES if key in reason.facts]
-        new = [one for one in dict.fromkeys(named) if one not in seen]
+        new = [record for record in dict.fromkeys(named) if record not in seen]
         seen.update(new)
         found.append([_link(kind, name) for kind, name in new])
     return found

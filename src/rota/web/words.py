@@ -1,5 +1,5 @@
-"""Times as people read them, beside the numbers and durations of `rota.model.words`. Pure: who asks
-says what time it is."""
+"""Times in words, beside the numbers and durations of `rota.model.words`. Pure: the caller passes
+the present time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def relative(at: datetime, now: datetime) -> str:
-    """`4 min ago`, `in 12 s`; from a day on, the date says more than a count."""
+    """Return `4 min ago`, `in 12 s`; from one day on the date, which says more than a count."""
     if isinstance(at, Unreadable):
         return str(at)
     seconds = (now - at).total_seconds()
@@ -62,7 +62,7 @@ def wall(at: datetime, zone: tzinfo) -> str:
 
 
 def short(at: datetime, zone: tzinfo, now: datetime) -> str:
-    """As much of the date as is needed to know which time is meant."""
+    """Return as much of the date as is needed to identify the time."""
     if isinstance(at, Unreadable):
         return str(at)
     local, today = at.astimezone(zone), now.astimezone(zone)

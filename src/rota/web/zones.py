@@ -1,11 +1,11 @@
-"""The names of zones, to choose one of."""
+"""The names of time zones to choose from."""
 
 from __future__ import annotations
 
 from typing import Final
 from zoneinfo import available_timezones
 
-# Without the ones that only old systems know, as "posix/…", "Etc/…" and "EST5EDT".
+# Without names that only old systems use, such as "posix/…", "Etc/…" and "EST5EDT".
 NAMES: Final = (
     "UTC",
     *sorted(

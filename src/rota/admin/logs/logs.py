@@ -110,7 +110,7 @@ class Logs(LogCommands, AsyncCommands):
     ) -> AsyncGenerator[LogLine]:
         """Yield the last few lines, then every new one as it is stored, until the caller stops."""
         tail = Tail()
-        # First what is no news, so that what comes meanwhile is.
+        # First note the lines that exist, so that lines written meanwhile count as new.
         tail.news(await self.recent(text, **filters))
         first = await self.search(text, limit=max(lines, 1), **filters)
         tail.news(first.lines[:lines])

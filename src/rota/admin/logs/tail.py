@@ -1,7 +1,7 @@
-"""Following the log: picks the lines of each poll that were not shown before.
+"""Follows the log: picks the lines of each poll that were not shown before.
 
 Lines are stored some seconds after they were written, and in no order across workers. So each poll
-looks back a while, and the lines that it has seen are remembered for that long.
+reads a period again, and the lines that it has seen are remembered for that period.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ MOST_LINES = 5000
 
 
 class Tail:
-    """`news` returns the lines of a look that no look before has shown, the oldest first."""
+    """`news` returns the lines of a poll that no earlier poll has returned, the oldest first."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int, int], datetime] = {}
 
     def news(self, lines: list[LogLine]) -> list[LogLine]:
-        """The lines that no look before has found."""
+        """Return the lines that no earlier poll has found."""
         fresh = [line for line in lines if _key(line) not in self._seen]
         self._seen |= {_key(line): line.at for line in fresh}
         if lines:

@@ -1,1 +1,1 @@
-"""How the system stands: overview, statistics, attention, doctor, audit, why."""
+"""Reports: overview, statistics, attention, doctor, audit, why."""

@@ -1,4 +1,4 @@
-"""What needs somebody, everywhere."""
+"""Everything that needs attention."""
 
 from __future__ import annotations
 

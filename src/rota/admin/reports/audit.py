@@ -1,4 +1,4 @@
-"""What operators did."""
+"""The audit of operators' actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the installation stands: what `rota doctor` says."""
+"""The state of the installation, as `rota doctor` reports it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _examine(schema: str) -> Plan[Report]:
     began = time.monotonic()
     findings: list[Finding] = []
     for check in CHECKS:
-        findings += [_here(one, schema) for one in (yield from check())]
+        findings += [_here(finding, schema) for finding in (yield from check())]
     at = yield from read_clock()
-    counts = {it: sum(one.verdict == it for one in findings) for it in VERDICTS}
+    counts = {verdict: sum(one.verdict == verdict for one in findings) for verdict in VERDICTS}
     return Report(
         at=at,
         took_ms=(time.monotonic() - began) * 1000,
@@ -39,8 +39,8 @@ def _examine(schema: str) -> Plan[Report]:
 
 
 def _here(finding: Finding, schema: str) -> Finding:
-    """Its SQL, for an installation whose schema has another name."""
-    written = [render(it, schema) if it.endswith(";") else it for it in finding.commands]
+    """Adapt the SQL of a finding to an installation whose schema has another name."""
+    written = [render(line, schema) if line.endswith(";") else line for line in finding.commands]
     return replace(finding, commands=written)
 
 

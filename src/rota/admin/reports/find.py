@@ -1,4 +1,4 @@
-"""Finding anything by its name or id, from anywhere."""
+"""Search for records by name or id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one can know of the system as a whole."""
+"""Statistics of the whole system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why something does not run, or did what it did: one question for runs, schedules, jobs and
+"""Explanations of why something does not run, or what happened to it, for runs, schedules, jobs and
 queues."""
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Commands about runs: one, many, by filter; waiting for them; errors by kind."""
+"""Commands about runs: single runs, lists, filters; waiting for them; error groups."""

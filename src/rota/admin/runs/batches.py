@@ -1,8 +1,8 @@
 """An action on a list of run ids: performed at once, with an outcome for each run.
 
-Each run is decided on its own, in transactions of a few dozen runs, so a refused one stops no
-other. The audit gets a row for each run, as for a single action, with what happened to it and its
-old payload. An action on all runs that match a filter is a bulk action (`app.bulk`).
+Each run is decided on its own, in transactions of a few dozen runs, so a refused run does not
+affect the others. The audit gets a row for each run, as for a single action, with its outcome and
+its old payload. An action on all runs that match a filter is a bulk action (`app.bulk`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PORTION = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Act:
-    """What shall be done."""
+    """The action, with its arguments."""
 
     action: Action
     dry_run: bool
@@ -113,12 +113,12 @@ class BatchCommands(Commands):
         for part in _portions(list(dict.fromkeys(ids)), _PORTION):
             rows = yield from self._states(part)
             known = {row["id"]: row for row in rows}
-            gone = [would_be(act.action, it, None) for it in part if it not in known]
+            gone = [would_be(act.action, run_id, None) for run_id in part if run_id not in known]
             act.on_progress(len(gone))
             acted = yield from self._act_on_rows(act, rows)
-            items |= {one.id: one for one in [*gone, *acted]}
-        answered = [items[it] for it in dict.fromkeys(ids)]
-        done = sum(one.is_done for one in answered)
+            items |= {item.id: item for item in [*gone, *acted]}
+        answered = [items[run_id] for run_id in dict.fromkeys(ids)]
+        done = sum(item.is_done for item in answered)
         return BulkResult(act.action, act.dry_run, done, len(answered) - done, answered)
 
     def _act_on_rows(self, act: _Act, rows: Rows) -> Plan[list[BulkItem]]:
@@ -152,7 +152,8 @@ class BatchCommands(Commands):
 
 
 def _by_job(rows: Rows, act: _Act) -> dict[str, Rows]:
-    """A payload is checked against the types of each job; without one they go together."""
+    """Group runs by job, because a payload is checked against the types of each job; without a
+    payload they stay together."""
     if act.payload is None:
         return {"": rows} if rows else {}
     groups: dict[str, Rows] = defaultdict(list)

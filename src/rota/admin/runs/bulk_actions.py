@@ -31,7 +31,7 @@ from rota.store.sessions.pool import Database
 from rota.store.steps import OnProgress
 
 T = TypeVar("T")
-# Counting before the action is a courtesy: it stops here.
+# The count before the action is only informative: it stops here.
 MOST_COUNTED = 10_000
 _COUNT_SECONDS = 0.2
 _LOOK_SECONDS = 0.25
@@ -142,7 +142,7 @@ class BulkCommands(Commands):
         return self._mine(action_id, bulk_work.work(bulk_work.BulkTurn(), action_id))
 
     def _mine(self, action_id: int, plan: Plan[T]) -> Plan[T]:
-        """Of a tenant's handle: only what was started for that tenant."""
+        """For a tenant handle: only actions that were started for that tenant."""
         if self.tenant is not None:
             found = yield from bulk_actions.find(action_id)
             if found.filter.get("tenant") != self.tenant:

@@ -1,7 +1,7 @@
 """Notices when awaited runs end, for all waiters in this process.
 
-One thread with one connection, started by the first wait and ended when nobody has waited for a
-minute. A call is a hint that may get lost; polling, at growing intervals, is the truth
+One thread with one connection, started by the first wait and ended after a minute without waiters.
+A notification may get lost, so polling, at growing intervals, is what guarantees the result
 (docs/decisions/0030-told-waits.md).
 """
 
@@ -31,18 +31,18 @@ from rota.store.sessions.pool import Database
 _REST_SECONDS = 60.0
 _ANSWER_SECONDS = 10.0
 _AGAIN_SECONDS = 0.1
-# The first follow close on what may have ended while it was said that somebody waits.
+# The first polls follow quickly, for runs that ended while the wait was being announced.
 _GAPS = (0.01, 0.05, 0.25, 1.0)
 _GAPS_UNTOLD = (0.003, 0.005, 0.008, 0.012, 0.02, 0.03, 0.05, 0.08, 0.12, 0.25)
-# A wait that is not said again is over after two minutes.
+# The server forgets a wait that is not announced again after two minutes.
 _ANNOUNCE_SECONDS = 30.0
 
-# What became of the run, or None: it is open no more, and who waits looks for it.
+# The end of the run, or None: the run is no longer open, and the waiter reads it.
 End = Future[RunEnd | None]
 
 
 class _Awaited:
-    """One run, for all who wait for it."""
+    """One awaited run, with all its waiters."""
 
     __slots__ = ("announced_at", "asks", "ends")
 
@@ -53,8 +53,8 @@ class _Awaited:
 
 
 class EndWatch:
-    """`watch` may be called from any thread. The rest is the thread's own, but for what the lock
-    guards."""
+    """`watch` may be called from any thread. All else belongs to the watch's own thread, except for
+    what the lock guards."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -72,7 +72,8 @@ class EndWatch:
         self._announce_from = 0.0
 
     def watch(self, run_id: int) -> End:
-        """Done when the run is open no more. One that nobody cares for any longer is cancelled."""
+        """Return a future that is done when the run is no longer open. Cancel it to stop
+        waiting."""
         end: End = Future()
         with self._lock:
             self._awaited.setdefault(run_id, _Awaited()).ends.append(end)
@@ -106,7 +107,7 @@ class EndWatch:
 
     def _ring(self) -> None:
         if self._bell is not None:
-            with suppress(OSError):  # full: it rings already
+            with suppress(OSError):  # full: the thread wakes up anyway
                 self._bell.send(b"\0")
 
     def _leave(self, run_id: int, end: End) -> None:
@@ -120,7 +121,7 @@ class EndWatch:
                     del self._awaited[run_id]
                     self._left.add(run_id)
 
-    # From here on in the thread.
+    # In the thread.
 
     def _run(self, heard: socket.socket) -> None:
         with heard:
@@ -141,7 +142,8 @@ class EndWatch:
                 time.sleep(_AGAIN_SECONDS)
 
     def _is_idle(self) -> bool:
-        """Nobody waits, so that nobody needs another connection, or a server started again."""
+        """End the thread if there are no waiters, instead of opening another connection or
+        restarting a server."""
         with self._lock:
             if not self._awaited or self._is_stopping:
                 self._end_thread()
@@ -149,7 +151,8 @@ class EndWatch:
             return False
 
     def _give_up(self, error: Exception) -> None:
-        """The database is away, or worse: whoever waits is told so, as by any other statement."""
+        """Fail all waits, because the database is unavailable or refuses; waiters get the error as
+        from any other statement."""
         with self._lock:
             self._end_thread()
             left = self._take_all()
@@ -177,14 +180,15 @@ class EndWatch:
             if self._database.has_sessions:
                 self._say.listen(conn, self._told.append)
                 self._announce_from = 0.0
-        except psycopg.Error:  # a standby, for one, takes no listeners
+        except psycopg.Error:  # for example, a standby does not allow LISTEN
             if conn.closed:
                 raise
         with self._lock:
             self._fresh.update(self._awaited)
 
     def _serve(self, conn: Conn, heard: socket.socket) -> bool:
-        """Until nobody has waited for a while, or all is to end."""
+        """Serve until there was no waiter for a while, or the application closes. Return True
+        then."""
         idle_since = time.monotonic()
         while True:
             with self._lock:
@@ -213,7 +217,7 @@ class EndWatch:
         return time.monotonic() >= self._announce_from
 
     def _ask_now(self, now: float) -> set[int]:
-        """What is due to be asked about, or to be announced again."""
+        """Return the runs that are due to be polled, or to be announced again."""
         found: set[int] = set()
         while self._due and self._due[0][0] <= now:
             found.add(heapq.heappop(self._due)[1])
@@ -223,7 +227,7 @@ class EndWatch:
         if not ids:
             return
         now = time.monotonic()
-        stale = {one for one in ids if self._is_stale(one, now)}
+        stale = {run_id for run_id in ids if self._is_stale(run_id, now)}
         gone: set[int] = set()
         rest = ids
         if (fresh or stale) and self._may_announce():
@@ -235,11 +239,11 @@ class EndWatch:
         with self._lock:
             self._left |= gone
         gaps = _GAPS if self._hears else _GAPS_UNTOLD
-        for one in ids - gone:
-            if (awaited := self._awaited.get(one)) is not None:
+        for run_id in ids - gone:
+            if (awaited := self._awaited.get(run_id)) is not None:
                 gap = gaps[min(awaited.asks, len(gaps) - 1)]
                 awaited.asks += 1
-                heapq.heappush(self._due, (now + gap, one))
+                heapq.heappush(self._due, (now + gap, run_id))
 
     def _is_stale(self, run_id: int, now: float) -> bool:
         awaited = self._awaited.get(run_id)
@@ -248,29 +252,29 @@ class EndWatch:
     def _announce(self, conn: Conn, ids: set[int], now: float) -> set[int]:
         try:
             gone = self._say.announce(conn, list(ids))
-        except psycopg.Error:  # read-only, no right to write, somebody's lock: then by asking
+        except psycopg.Error:  # read-only, no privilege to write, or locked: poll instead
             if conn.closed:
                 raise
             self._announce_from, self._hears = now + _ANNOUNCE_SECONDS, False
             return set()
-        for one in ids:
-            if (awaited := self._awaited.get(one)) is not None:
+        for run_id in ids:
+            if (awaited := self._awaited.get(run_id)) is not None:
                 awaited.announced_at = now
         return gone
 
     def _hear(self, words: str) -> None:
         self._hears = True
-        told = read_call(words)
-        if isinstance(told, RunEnd):
-            self._end({told.id: told})
-            self._left.add(told.id)
-        elif told is not None:
-            heapq.heappush(self._due, (0.0, told))  # asked about next
+        call = read_call(words)
+        if isinstance(call, RunEnd):
+            self._end({call.id: call})
+            self._left.add(call.id)
+        elif call is not None:
+            heapq.heappush(self._due, (0.0, call))  # poll it next
 
     def _end(self, ends: dict[int, RunEnd | None]) -> None:
         with self._lock:
-            told = [(self._awaited.pop(one, None), run) for one, run in ends.items()]
-        for awaited, run in told:
+            ended = [(self._awaited.pop(run_id, None), run) for run_id, run in ends.items()]
+        for awaited, run in ended:
             for end in awaited.ends if awaited is not None else ():
                 with suppress(InvalidStateError):  # cancelled meanwhile
                     end.set_result(run)

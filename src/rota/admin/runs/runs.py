@@ -205,7 +205,7 @@ class RunCommands(BatchCommands):
             payload = yield from jobs.default_payload(job)
         text, validated_by = self._encode(job, payload)
         if validated_by is None:
-            # As it is stored: a payload may hold dates, decimals and the like.
+            # Check the stored form: a payload may contain dates, decimals and the like.
             yield from _check_stored(job, None if payload is None else json.loads(text))
         own = {"job": job, "payload": text, "validated_by": validated_by}
         run_id, is_duplicate = yield from runs.enqueue_manually(
@@ -230,8 +230,8 @@ class RunCommands(BatchCommands):
 
 
 def _check_stored(job: str, payload: Mapping[str, Any] | None) -> Plan[None]:
-    """Of a job that this process does not declare, the database knows the arguments. A job without
-    a row is refused by the enqueue."""
+    """Check the payload of a job that this process does not declare against the arguments in the
+    database. The enqueue refuses a job without a row."""
     from rota.store.schedules.schedules import find_payload_problems
 
     problems = yield from find_payload_problems([(job, payload)])

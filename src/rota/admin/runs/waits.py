@@ -17,14 +17,14 @@ from rota.store.sessions.pool import Database
 
 
 class Waits:
-    """Of one application. Both faces share what hears of the ends."""
+    """The waits of one application. Async and sync callers share one watch."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._ends = EndWatch(database)
 
     async def end(self, run_id: int, timeout: float | None) -> RunEnd:
-        """What became of the run; WaitTimeout if it does not end in time."""
+        """Return the end of the run; raise WaitTimeout if it does not end in time."""
         async with self._limit(run_id, timeout):
             while True:
                 end = await asyncio.wrap_future(self._ends.watch(run_id))
@@ -35,7 +35,7 @@ class Waits:
                     return RunEnd.of(run)
 
     async def run(self, run_id: int, timeout: float | None) -> RunInfo:
-        """All about the run once it has ended."""
+        """Return the whole run once it has ended."""
         async with self._limit(run_id, timeout):
             while True:
                 await asyncio.wrap_future(self._ends.watch(run_id))
@@ -69,7 +69,7 @@ class Waits:
                 return run
             if deadline is not None and time.monotonic() >= deadline:
                 raise _late(run_id, timeout)
-            self._told_sync(run_id, deadline)  # it was put back to work meanwhile
+            self._told_sync(run_id, deadline)  # it was requeued meanwhile
 
     def _told_sync(self, run_id: int, deadline: float | None) -> RunEnd | None:
         end = self._ends.watch(run_id)

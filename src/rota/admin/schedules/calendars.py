@@ -95,7 +95,7 @@ class SyncCalendars(CalendarCommands, SyncCommands):
 
 
 def _checked(name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
-    """As it is stored: without the name, which is a column."""
+    """Return the definition as it is stored: without the name, which is a column."""
     if not isinstance(definition, Mapping):
         raise TimingError(f"the definition of a calendar must be an object, not {definition!r}")
     if len(str(name)) > 100:

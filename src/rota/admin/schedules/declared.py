@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 # Tenant and name.
 Key = tuple[str, str]
-# Whom the audit names: nobody typed it.
+# The actor in the audit, because no user made the change.
 ACTOR = "code"
 _PORTION = 1000
 
 
 class EarlySchedule(NamedTuple):
-    """One that was said before its job was declared."""
+    """A schedule that was declared before its job."""
 
     job: str
     name: str
@@ -39,17 +39,18 @@ class EarlySchedule(NamedTuple):
 
 
 class DeclaredSchedules:
-    """What is declared before the database is open is stored then; later ones at once."""
+    """Stores schedules that are declared before the database is open when it opens, and later ones
+    at once."""
 
     noun = "schedules"
 
     def __init__(self, app: CommandSets) -> None:
         self._app = app
-        # What the code says when it is loaded: not what it does at run time.
+        # Declared while the code is loaded, as opposed to at run time.
         self._declared: dict[Key, Mapping[str, Any]] = {}
         self._waiting: dict[Key, Mapping[str, Any]] = {}
         self._places: dict[Key, str] = {}
-        # What was said of jobs that were not declared yet.
+        # Schedules of jobs that are not declared yet.
         self._early: list[EarlySchedule] = []
         app.registry.guard(self._check_early)
         app.registry.kinds.append(self)
@@ -61,9 +62,9 @@ class DeclaredSchedules:
         tenants: Iterable[str],
         arguments: ScheduleArguments,
     ) -> None:
-        """One for each tenant. Checked here and now, so that a mistake is found where it is
-        written; against a job that is not declared yet, when it is. Until the database is open a
-        name is said once, or twice the same."""
+        """Add one schedule for each tenant. It is checked here, so that an error shows the line of
+        the declaration; if its job is not declared yet, it is checked again when it is. Until the
+        database is open, a name may be declared twice only with the same settings."""
         job_name = job if isinstance(job, str) else job.name
         known = self._app.registry.find(job_name)
         columns = _columns(name, job_name, known, arguments)
@@ -85,17 +86,17 @@ class DeclaredSchedules:
             self._waiting |= wanted
 
     def _check_early(self, job: JobDefinition) -> None:
-        """A job is declared: what was said of it before is checked now, and a schedule of its own
-        has a name of its own."""
+        """When a job is declared, check the schedules that were declared before it, and refuse a
+        schedule of the job whose name is already used."""
         for name in job.schedule_names:
             if ("", name) in self._waiting:
                 raise _declared_by_both(name, job, self._places["", name])
-        for one in self._early:
-            keys = [key for key in one.keys if key in self._waiting]
-            if one.job != job.name or not keys:
+        for early in self._early:
+            keys = [key for key in early.keys if key in self._waiting]
+            if early.job != job.name or not keys:
                 continue
             try:
-                columns = _columns(one.name, one.job, job, one.arguments)
+                columns = _columns(early.name, early.job, job, early.arguments)
             except (JobError, PayloadError) as error:
                 place = self._places[keys[0]]
                 raise type(error)(f"{place}: {error}", hint=error.hint) from None
@@ -104,7 +105,8 @@ class DeclaredSchedules:
             self._app.registry.schedules.update(dict.fromkeys(keys, columns))
 
     def _refuse_another(self, wanted: Mapping[Key, Mapping[str, Any]], place: str) -> None:
-        """Which of two holds would depend on the order of imports."""
+        """Refuse a second declaration with other settings: the order of imports would decide
+        between them."""
         for (tenant, name), columns in wanted.items():
             job = None if tenant else self._app.registry.declares_schedule(name)
             if job is not None:
@@ -119,7 +121,7 @@ class DeclaredSchedules:
                 )
 
     def remove(self, name: str, tenant: str) -> None:
-        """ScheduleNotFound if it was neither declared nor stored."""
+        """Raise ScheduleNotFound if the schedule was neither declared nor stored."""
         self._app.registry.schedules.pop((tenant, name), None)
         self._declared.pop((tenant, name), None)
         was_waiting = self._waiting.pop((tenant, name), None) is not None
@@ -139,7 +141,7 @@ class DeclaredSchedules:
         return written
 
     def forget_stored(self) -> None:
-        """The database is another one: it has to be told of all."""
+        """Store all declarations again, because the database is another one."""
         self._waiting = dict(self._app.registry.schedules)
         self._declared = dict(self._waiting)
 
@@ -151,13 +153,13 @@ class DeclaredSchedules:
         at_start: bool,
         forced: Sequence[str] = (),
     ) -> Plan[int]:
-        """By tenant and name, so that two starting processes cannot deadlock; a thousand in a
-        statement."""
+        """Write in the order of tenant and name, so that two starting processes cannot deadlock; a
+        thousand per statement."""
         written = 0
         yield from _check_requires(wanted, self._app.registry)
         if wanted:
             written = yield from self._write(wanted, build, at_start, forced)
-        yield from compute_next()  # also of those that jobs declare
+        yield from compute_next()  # also of schedules that jobs declare
         return written
 
     def _write(
@@ -173,8 +175,10 @@ class DeclaredSchedules:
 
         registry, written = self._app.registry, 0
         yield from self._check_jobs(wanted)
-        told = [(name, it["job"], it["payload"]) for (_, name), it in wanted.items()]
-        yield from check_stored(registry, told)
+        entries = [
+            (name, columns["job"], columns["payload"]) for (_, name), columns in wanted.items()
+        ]
+        yield from check_stored(registry, entries)
         ordered = [(*key, said(wanted[key])) for key in sorted(wanted)]
         for first in range(0, len(ordered), _PORTION):
             written += yield from put_schedules(
@@ -184,7 +188,8 @@ class DeclaredSchedules:
         return written
 
     def _check_jobs(self, wanted: Mapping[Key, Mapping[str, Any]]) -> Plan[None]:
-        """The error names the line: whoever opens the database may have written another one."""
+        """Name the line of the declaration in the error: the database may be opened by code of
+        another author."""
         others = {it["job"] for it in wanted.values() if it["job"] not in self._app.registry}
         if not others:
             return
@@ -223,20 +228,22 @@ def _declared_by_both(name: str, job: JobDefinition, place: str) -> JobError:
 
 
 def _check_requires(wanted: Mapping[Key, Mapping[str, Any]], registry: Registry) -> Plan[None]:
-    """Also of what decorators declare: jobs are stored before schedules, so all names are known."""
+    """Check also schedules that decorators declare: jobs are stored before schedules, so all names
+    are known."""
     by_jobs = [
         ("", one["name"], {**one, "job": job.name}) for job in registry for one in job.schedules
     ]
     if any(it["requires"] for it in (*wanted.values(), *(it for _, _, it in by_jobs))):
         from rota.admin.schedules.requirements import check_requires
 
-        told = [(tenant, name, it) for (tenant, name), it in wanted.items()]
-        yield from check_requires([*by_jobs, *told])
+        entries = [(tenant, name, columns) for (tenant, name), columns in wanted.items()]
+        yield from check_requires([*by_jobs, *entries])
 
 
 def _caller() -> tuple[str, bool]:
-    """The line that declares it: the first one outwards that is not Rota's own; and whether a
-    module says it when it is imported, however late. What a function says is an act."""
+    """Return the line of the declaration, which is the innermost one outside of Rota, and whether
+    it is executed by the import of a module, however late. A declaration inside a function is an
+    action at run time."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and f"{frame.f_globals.get('__name__')}.".startswith("rota."):
         frame = frame.f_back

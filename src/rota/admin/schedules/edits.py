@@ -1,4 +1,4 @@
-"""Making and changing schedules: everything is checked before anything is written."""
+"""Creates and changes schedules: everything is checked before anything is written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KINDS = ("cron", "interval_seconds", "run_at", "init")
 
 
 def whole(name: str, job: str, arguments: ScheduleArguments) -> dict[str, Any]:
-    """All columns of a schedule that is said in full."""
+    """Return all columns of a complete schedule."""
     if not name.strip() or len(name) > 200:
         raise TimingError(f"the name of a schedule must have 1 to 200 characters, not {name!r}")
     given = complete(columns(arguments)) | {"job": job}
@@ -38,8 +38,8 @@ def whole(name: str, job: str, arguments: ScheduleArguments) -> dict[str, Any]:
 
 
 def changes(arguments: ScheduleArguments, job: str | None) -> dict[str, Any]:
-    """The columns of an update. Another kind of timing replaces the one that was, and what only
-    that one could follow."""
+    """Return the columns of an update. Another kind of timing replaces the previous one, and resets
+    the options that only the previous kind has."""
     given = columns(arguments) | ({} if job is None else {"job": job})
     if any(given.get(kind) is not None for kind in _KINDS):
         given = dict.fromkeys(_KINDS) | given
@@ -88,7 +88,7 @@ def said(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def put_whole(name: str, tenant: str, given: Mapping[str, Any], *, actor: str | None) -> Plan[bool]:
-    """For one whose columns are checked already."""
+    """Store a schedule whose columns are already checked."""
     yield from check_requires([(tenant, name, given)])
     is_written = yield from schedules.put_schedule(name, tenant, said(given), actor=actor)
     if is_written:

@@ -18,13 +18,13 @@ from rota.store.schedules import schedules
 from rota.store.versions import expect_version
 
 _COLUMNS = {"job", *DEFAULTS}
-# Beside the columns of an edit: what the other verbs of the audit tell.
+# Besides the columns of an edit: fields that other verbs of the audit change.
 _TOLD = _COLUMNS | {"pause_reason", "paused_until", "next_run_at"}
 
 
 def page(name: str, tenant: str, cursor: Cursor, limit: int) -> Plan[Page[ScheduleEdit]]:
     found = yield from schedule_edits.page_edits(name, tenant, cursor=cursor, limit=limit)
-    return Page([_of_people(one) for one in found.items], found.cursor)
+    return Page([_of_people(edit) for edit in found.items], found.cursor)
 
 
 def find(name: str, tenant: str, entry_id: int) -> Plan[ScheduleEdit]:
@@ -32,10 +32,10 @@ def find(name: str, tenant: str, entry_id: int) -> Plan[ScheduleEdit]:
 
 
 def _of_people(edit: ScheduleEdit) -> ScheduleEdit:
-    """Without what the schedule's own life has changed along with it."""
-    changes = [one for one in edit.changes if one.field in _TOLD]
+    """Remove fields that the scheduler changed at the same time."""
+    changes = [change for change in edit.changes if change.field in _TOLD]
     is_update = edit.action == "schedule.updated"
-    can_revert = is_update and any(one.field in _COLUMNS for one in changes)
+    can_revert = is_update and any(change.field in _COLUMNS for change in changes)
     return replace(edit, changes=changes, can_revert=can_revert)
 
 
@@ -48,7 +48,7 @@ def revert(
     *,
     actor: str | None,
 ) -> Plan[ScheduleInfo]:
-    """A new edit: what that one changed becomes what it was before it."""
+    """Make a new edit that restores the values from before the given one."""
     stored = yield from schedules.lock_schedule(name, tenant)
     yield from expect_version("schedule", name, version, tenant)
     edit = yield from find(name, tenant, entry_id)
@@ -58,6 +58,6 @@ def revert(
             f"entry {entry_id} cannot be reverted: the schedule was {verb}",
             hint="only updates can be reverted",
         )
-    before = {one.field: one.before for one in edit.changes if one.field in _COLUMNS}
-    said = reason or f"reverts edit {entry_id} of {edit.actor}"
-    return (yield from because(said, edits.update(stored, before, actor=actor)))
+    before = {change.field: change.before for change in edit.changes if change.field in _COLUMNS}
+    why = reason or f"reverts edit {entry_id} of {edit.actor}"
+    return (yield from because(why, edits.update(stored, before, actor=actor)))

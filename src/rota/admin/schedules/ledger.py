@@ -1,4 +1,4 @@
-"""Reading the ledger of a schedule: a part of it, or with what people ran beside its times."""
+"""Reads the ledger of a schedule: a part of it, or together with manual runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DECISIONS = (*get_args(Decision), *_KINDS)
 
 
 class Stretch(TypedDict):
-    """Which part of a ledger."""
+    """A part of a ledger."""
 
     decision: str | None
     since: datetime | None

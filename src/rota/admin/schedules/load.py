@@ -54,14 +54,14 @@ class Lane:
 
 
 def lanes(after: datetime, hours: int, limit: int, filters: ScheduleFilters) -> Plan[Page[Lane]]:
-    """Of those that are due first."""
+    """Return the schedules that are due first, with their starts."""
     begin = in_utc(after, "after")
-    known = {one.name: one for one in (yield from calendars.list_calendars())}
+    known = {calendar.name: calendar for calendar in (yield from calendars.list_calendars())}
     found = yield from schedule_lists.page_schedules(
         order="next", cursor=None, limit=limit, **filters
     )
     end = begin + timedelta(hours=hours)
-    return Page([_lane(one, begin, end, known) for one in found.items], found.cursor)
+    return Page([_lane(schedule, begin, end, known) for schedule in found.items], found.cursor)
 
 
 def _lane(
@@ -80,7 +80,7 @@ def _lane(
 
 
 def _lines(filters: ScheduleFilters) -> Plan[tuple[list[PlannedSchedule], list[LeftOut]]]:
-    known = {one.name: one for one in (yield from calendars.list_calendars())}
+    known = {calendar.name: calendar for calendar in (yield from calendars.list_calendars())}
     found = yield from schedule_lists.read_planned(filters)
     return lines_of(found, known)
 
@@ -88,22 +88,22 @@ def _lines(filters: ScheduleFilters) -> Plan[tuple[list[PlannedSchedule], list[L
 def lines_of(
     found: Iterable[Planned], known: Mapping[str, CalendarInfo]
 ) -> tuple[list[PlannedSchedule], list[LeftOut]]:
-    """Those that can be followed, and those that nobody can."""
+    """Return the schedules whose times can be computed, and the others."""
     followed: list[PlannedSchedule] = []
     left_out: list[LeftOut] = []
-    for one in breathing(found):
+    for schedule in breathing(found):
         try:
-            closed = calendar_of(known.get(one.calendar or "")) if one.calendar else None
+            closed = calendar_of(known.get(schedule.calendar or "")) if schedule.calendar else None
             followed.append(
                 PlannedSchedule(
-                    one.full_name,
-                    Timing.kept(one),
-                    one.jitter_seconds,
-                    closed if one.on_closed == "skip" else None,
-                    one.avg_duration_ms,
-                    one.max_duration_ms_7d or one.max_duration_ms,
+                    schedule.full_name,
+                    Timing.kept(schedule),
+                    schedule.jitter_seconds,
+                    closed if schedule.on_closed == "skip" else None,
+                    schedule.avg_duration_ms,
+                    schedule.max_duration_ms_7d or schedule.max_duration_ms,
                 )
             )
         except TimingError as error:
-            left_out.append(LeftOut(one.full_name, str(error)))
+            left_out.append(LeftOut(schedule.full_name, str(error)))
     return followed, left_out

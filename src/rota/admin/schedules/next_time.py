@@ -14,7 +14,7 @@ from rota.store.schedules import next_times
 
 
 def compute_next(name: str | None = None, tenant: str = "") -> Plan[None]:
-    """Of one schedule, or of all that wait for a tick to do it."""
+    """Compute the next time of one schedule, or of all that wait for a tick to do it."""
     times: list[tuple[int, int, datetime]] = []
     for row in (yield from next_times.read_pending(name, tenant)):
         at = _next_of(row["schedule"], row["is_unfinished"])
@@ -24,11 +24,11 @@ def compute_next(name: str | None = None, tenant: str = "") -> Plan[None]:
 
 
 def _next_of(stored: Any, is_unfinished: bool) -> datetime | None:
-    # Every application asks at its start, and few find something to compute.
+    # Imported here: every application comes here at its start, and few have something to compute.
     from rota.model.schedule import Schedule
     from rota.timing.next_time import next_time
 
     with suppress(TimingError, msgspec.ValidationError, OverflowError):
-        # The tick parks what cannot be followed.
+        # The tick parks a schedule whose timing cannot be computed.
         return next_time(Schedule.read(stored), is_unfinished=is_unfinished)
     return None

@@ -1,7 +1,7 @@
 """Checks that the payload of a schedule fits its job, when the schedule is declared or edited.
 
-A job declared by this process is checked by its types. For other jobs that code declares, the
-database knows the names and types of the arguments; a SQL function takes any object.
+The payload of a job that this process declares is checked by its types. For other jobs that code
+declares, the database has the names and types of the arguments; a SQL function takes any object.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Said = tuple[str, str, Mapping[str, Any] | None]
 
 
 def encoded(registry: Registry | None, job: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """As the job's types store it, if this process declares the job."""
+    """Return the payload as the job's types store it, if this process declares the job."""
     if registry is None or job not in registry or not isinstance(payload, Mapping):
         return payload
     return _encoded(registry.get(job), payload)
@@ -37,8 +37,9 @@ def _encoded(job: JobDefinition, payload: Mapping[str, Any]) -> Mapping[str, Any
 def declared(
     job: JobDefinition | None, name: str, arguments: ScheduleArguments
 ) -> ScheduleArguments:
-    """A schedule of the code, with its payload as the types of the job store it, if this process
-    declares the job. Without one the default payload that the code gives the job has to do."""
+    """Return a declared schedule, with its payload as the types of the job store it, if this
+    process declares the job. A schedule without a payload uses the job's default payload from the
+    code, which must be valid."""
     payload = arguments.get("payload")
     if job is None or not (payload is None or isinstance(payload, Mapping)):
         return arguments
@@ -56,11 +57,12 @@ def declared(
 
 
 def check_stored(registry: Registry | None, said: Sequence[Said]) -> Plan[None]:
-    """Those whose job this process does not declare, by what the database knows of the job."""
-    others = [one for one in said if registry is None or one[1] not in registry]
+    """Check the schedules whose job this process does not declare, by the arguments in the
+    database."""
+    others = [schedule for schedule in said if registry is None or schedule[1] not in registry]
     if not others:
         return
-    problems = yield from schedules.find_payload_problems([one[1:] for one in others])
+    problems = yield from schedules.find_payload_problems([schedule[1:] for schedule in others])
     for place, problem in problems.items():
         name, job, _ = others[place]
         raise PayloadError(

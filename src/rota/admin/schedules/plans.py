@@ -44,7 +44,7 @@ class Unsaved(TypedDict, total=False):
 
 
 class PreviewRange(TypedDict):
-    """Which times, and for whom."""
+    """The times to list, and the zone of their viewer."""
 
     count: int | None
     after: datetime | None
@@ -52,7 +52,7 @@ class PreviewRange(TypedDict):
     viewer_zone: str | None
 
 
-# Of one statement of a backfill; between two of them its progress is told.
+# Times per statement of a backfill; progress is reported after each statement.
 _PORTION = 500
 
 
@@ -99,7 +99,7 @@ def reschedule(
 
 
 def unsaved_timing(given: Unsaved) -> Timing:
-    """What a preview is of; TimingError if it cannot be followed."""
+    """Return the timing of a preview; raise TimingError if it cannot be computed."""
     for name in given:
         if name not in Unsaved.__annotations__:
             there = ", ".join(Unsaved.__annotations__)
@@ -122,7 +122,7 @@ def unsaved_timing(given: Unsaved) -> Timing:
 
 
 def preview_unsaved(given: Unsaved, window: PreviewRange) -> list[PreviewRow]:
-    """Of a timing that follows no calendar, after a given instant: nobody has to be asked."""
+    """Preview a timing without a calendar, after a given instant, without reading the database."""
     if window["after"] is None:
         raise TimingError("a preview without a database requires `after`")
     return times.coming(
@@ -159,7 +159,7 @@ def _preview_stored(name: str, tenant: str, window: PreviewRange) -> Plan[list[P
     schedule = yield from schedules.find_schedule(name, tenant)
     calendar = yield from _calendar(schedule.calendar)
     now = yield from read_clock()
-    # An instant that an operator set stands for all regular times before it.
+    # An instant that an operator set replaces all regular times before it.
     moved = schedule.moved_to if window["after"] is None else None
     rows = times.coming(
         times.timing(schedule),

@@ -1,4 +1,4 @@
-"""Whether schedules can wait for what they require."""
+"""Checks that the requirements of schedules can be met."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ Graph = Mapping[str, tuple[str, list[str]]]
 
 
 def check_requires(wanted: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Plan[None]:
-    """Of schedules that are stored together, by tenant, name and columns: what is required exists
-    or is one of them, and none waits for itself."""
+    """Check schedules that are stored together, by tenant, name and columns: each requirement
+    exists or is one of them, and none requires itself."""
     by_tenant: dict[str, dict[str, tuple[str, list[str]]]] = {}
     for tenant, name, given in wanted:
-        required = [one["name"] for one in given["requires"]]
+        required = [requirement["name"] for requirement in given["requires"]]
         by_tenant.setdefault(tenant, {})[name] = (given["job"], required)
-    by_tenant = {it: said for it, said in by_tenant.items() if any(r for _, r in said.values())}
+    by_tenant = {it: added for it, added in by_tenant.items() if any(r for _, r in added.values())}
     if not by_tenant:
         return
-    jobs = {one.name for one in (yield from list_jobs())}
-    for tenant, said in by_tenant.items():
+    jobs = {job.name for job in (yield from list_jobs())}
+    for tenant, added in by_tenant.items():
         rows = yield from schedules.read_requirements(tenant)
-        graph = {row["name"]: (row["job"], row["requires"]) for row in rows} | said
-        for name, (_, required) in said.items():
+        graph = {row["name"]: (row["job"], row["requires"]) for row in rows} | added
+        for name, (_, required) in added.items():
             _check_one(name, required, graph, jobs)
 
 
 def _check_one(name: str, required: list[str], graph: Graph, jobs: set[str]) -> None:
-    for one in required:
-        if one not in graph and one not in jobs:
+    for other in required:
+        if other not in graph and other not in jobs:
             raise TimingError(
-                f'schedule "{name}" requires "{one}": no schedule or job has that name'
+                f'schedule "{name}" requires "{other}": no schedule or job has that name'
             )
     way = _way_back(name, graph) if required else None
     if way:
@@ -44,7 +44,8 @@ def _check_one(name: str, required: list[str], graph: Graph, jobs: set[str]) -> 
 
 
 def _way_back(start: str, graph: Graph) -> list[str] | None:
-    """From a schedule along what it requires to itself; a job stands for all of its schedules."""
+    """Return the path from a schedule through its requirements back to itself; a job stands for all
+    of its schedules."""
     seen: set[str] = set()
     ways = [[start]]
     while ways:

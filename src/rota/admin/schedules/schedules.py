@@ -60,8 +60,8 @@ class ScheduleCommands(ScheduleReads):
     ) -> Plan[bool]:
         """Create or update a schedule; returns whether anything was written."""
         known = self.registry.find(job) if self.registry is not None else None
-        said = payloads.declared(known, name, arguments)
-        return self._with_jobs(self._put(name, job, tenant, said))
+        checked = payloads.declared(known, name, arguments)
+        return self._with_jobs(self._put(name, job, tenant, checked))
 
     @command
     def update(
@@ -269,7 +269,8 @@ class ScheduleCommands(ScheduleReads):
         )
 
     def _with_jobs(self, plan: Plan[T]) -> Plan[T]:
-        """Jobs that were declared after the database was opened can be named too."""
+        """Store jobs that were declared after the database was opened, so that schedules can name
+        them."""
         if self.registry is None or self.config is None:
             return plan
         return with_new(self.registry, self.config, plan)

@@ -1,4 +1,4 @@
-"""The times of a schedule that operators ask for: coming ones, and those to backfill."""
+"""The times of a schedule that operators request: coming ones, and those to backfill."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _YEAR = timedelta(days=366)
 
 
 def timing(schedule: ScheduleInfo) -> Timing:
-    """TimingError for one that has no nominal times."""
+    """Raise TimingError for a schedule without nominal times."""
     if schedule.init is not None:
         raise TimingError(
             f'schedule "{schedule.name}" runs when workers start and has no set times'
         )
-    # Not asdict(): it copies all that is in it, which takes longer than the times of a day.
-    return timing_of({one.name: getattr(schedule, one.name) for one in fields(schedule)})
+    # Not asdict(): it copies deeply, which takes longer than computing the times of a day.
+    return timing_of({field.name: getattr(schedule, field.name) for field in fields(schedule)})
 
 
 def calendar_of(stored: CalendarInfo | None) -> Calendar | None:
@@ -48,7 +48,7 @@ def coming(
     calendar: Calendar | None = None,
     on_closed: str = "skip",
 ) -> list[PreviewRow]:
-    """The next times, those on which the calendar is closed marked."""
+    """Return the next times; those at which the calendar is closed are marked."""
     wanted = 10 if count is None and until is None else count
     rows = preview(rows_of, after, wanted, until, viewer_zone)
     if calendar is None:
@@ -69,8 +69,8 @@ def _closed(row: PreviewRow, timing: Timing, calendar: Calendar, on_closed: str)
 def moved_first(
     rows: list[PreviewRow], at: datetime, schedule: ScheduleInfo, viewer_zone: str | None
 ) -> list[PreviewRow]:
-    """An instant that an operator set, then as many regular times as there is room for. A single
-    time does not come again."""
+    """Return the instant that an operator set, then regular times up to the limit. A single time
+    does not recur."""
     viewer = at.astimezone(zone(viewer_zone)) if viewer_zone else None
     first = PreviewRow(at, at.astimezone(zone(schedule.timezone)), viewer, "set by an operator")
     regular = [] if schedule.run_at is not None else rows
@@ -80,7 +80,7 @@ def moved_first(
 def to_fill(
     schedule: ScheduleInfo, from_at: datetime, until_at: datetime, calendar: Calendar | None
 ) -> list[datetime]:
-    """The nominal times of a stretch of the past that the calendar allows."""
+    """Return the nominal times of a past period that the calendar allows."""
     if schedule.every_from == "end":
         raise TimingError(
             f'schedule "{schedule.name}" counts from the end of its last run, '
@@ -92,11 +92,11 @@ def to_fill(
             f"the range contains more than {MOST_BACKFILLED:,} times of {schedule.name}",
             hint="backfill it in several parts",
         )
-    return [one.at for one in found if calendar is None or calendar.is_allowed(one.at)]
+    return [time.at for time in found if calendar is None or calendar.is_allowed(time.at)]
 
 
 def intervals(schedule: ScheduleInfo, times: Sequence[datetime]) -> list[datetime | None]:
-    """For each time the nominal one before it: what its data begins at."""
+    """Return for each time the nominal time before it, at which its data begins."""
     if not times:
         return []
     rule = timing(schedule)
@@ -104,7 +104,7 @@ def intervals(schedule: ScheduleInfo, times: Sequence[datetime]) -> list[datetim
     listed = rule.between(times[0] - _TICK, times[-1], MOST_BACKFILLED)
     before: dict[datetime, datetime | None] = {}
     previous = earlier.at if earlier else None
-    for one in listed:
-        before[one.at] = previous
-        previous = one.at
+    for nominal in listed:
+        before[nominal.at] = previous
+        previous = nominal.at
     return [before.get(at) for at in times]

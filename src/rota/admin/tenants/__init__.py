@@ -1,1 +1,1 @@
-"""Commands about tenants, and the application as one tenant sees it."""
+"""Commands about tenants, and the tenant handle."""

@@ -28,7 +28,7 @@ class TenantCommandSets:
         self.name = name
         self._faces = faces
 
-    # What is the tenant's own.
+    # Restricted to the tenant.
 
     @cached_property
     def runs(self) -> Runs:
@@ -62,7 +62,7 @@ class TenantCommandSets:
     def why(self) -> Why:
         return self._faces.why.of_tenant(self.name)
 
-    # What is the application's.
+    # Shared by the whole application.
 
     @property
     def jobs(self) -> Jobs:

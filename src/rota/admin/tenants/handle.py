@@ -1,4 +1,4 @@
-"""`app.tenant("acme")`: the application as one of its tenants sees it."""
+"""`app.tenant("acme")`: the functions of the application, restricted to one tenant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ P = ParamSpec("P")
 
 
 class Application(Protocol):
-    """What a handle needs of its application, beside the faces."""
+    """The parts of the application that a handle needs, besides the command sets."""
 
     @property
     def _enqueuer(self) -> Enqueuer: ...

@@ -16,13 +16,14 @@ from rota.store.tenants.export import write_archive
 
 _CHUNK = 65_536
 _WAITING = 8
-# Whoever reads nothing for so long is gone: the export holds a snapshot of the database.
+# A client that reads nothing for this long counts as disconnected: the export holds a snapshot of
+# the database.
 _STALL_SECONDS = 300.0
 
 
 class ArchiveStream:
-    """`async for chunk in ArchiveStream(…).chunks()`. However it ends, the audit says so, and how
-    much was sent."""
+    """`async for chunk in ArchiveStream(…).chunks()`. In every case, the audit records the end and
+    the number of bytes sent."""
 
     def __init__(self, database: Database, name: str, actor: str | None) -> None:
         self._database, self._name, self._actor = database, name, actor
@@ -34,7 +35,8 @@ class ArchiveStream:
         self.work: asyncio.Future[None] | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """Bytes of the tar.gz. An error breaks the stream off: it has no end then."""
+        """Yield the bytes of the tar.gz. An error breaks the stream off, without the end of the
+        archive."""
         self._loop = asyncio.get_running_loop()
         self.work = work = asyncio.ensure_future(asyncio.to_thread(self._write))
         try:
@@ -45,7 +47,8 @@ class ArchiveStream:
             self._close(work)
 
     def _close(self, work: asyncio.Future[None]) -> None:
-        """Nothing is awaited: whoever has gone away has us cancelled. The thread ends by itself."""
+        """Stop without awaiting: a disconnected client has cancelled this task. The thread ends by
+        itself."""
         self._is_closed = True
         while not self._queue.empty():
             self._queue.get_nowait()
@@ -57,15 +60,15 @@ class ArchiveStream:
     # In the thread.
 
     def _write(self) -> None:
-        told: dict[str, Any] = {"is_complete": False}
+        facts: dict[str, Any] = {"is_complete": False}
         try:
-            told["rows"] = write_archive(
+            facts["rows"] = write_archive(
                 self._database, self._name, cast(Any, self), on_open=self._opened
             )
             self._put(bytes(self._held))
-            told["is_complete"] = True
+            facts["is_complete"] = True
         finally:
-            self._audit(told | {"bytes": self._sent})
+            self._audit(facts | {"bytes": self._sent})
             with suppress(OSError):
                 self._put(None)
 
@@ -80,10 +83,10 @@ class ArchiveStream:
             self._database.run_sync(entry)
         except RotaError:
             if told["is_complete"]:
-                raise  # else the first error says more
+                raise  # otherwise the first error says more
 
     def write(self, data: bytes) -> int:
-        """As a file: what is written goes on in chunks."""
+        """Send the data in chunks. Part of the interface of files."""
         self._held += data
         while len(self._held) >= _CHUNK:
             self._put(bytes(self._held[:_CHUNK]))
@@ -91,7 +94,7 @@ class ArchiveStream:
         return len(data)
 
     def flush(self) -> None:
-        """As a file; chunks are sent when they are full."""
+        """Do nothing: chunks are sent when they are full. Part of the interface of files."""
 
     def _put(self, chunk: bytes | None) -> None:
         if self._is_closed:

@@ -167,12 +167,12 @@ class TenantCommands(Commands):
         ).run()
 
     def _export(self, name: str, to: str | Path, on_progress: OnProgress | None) -> TenantArchive:
-        """In this thread."""
+        """Write the archive in this thread."""
         tenant = self.database.run_sync(tenants.find_tenant(name))
         archive = export_tenant(self.database, tenant.name, Path(to), on_progress)
-        told = {"path": Path(to).name, "rows": archive.rows}
+        facts = {"path": Path(to).name, "rows": archive.rows}
         self.database.run_sync(
-            write_audit(self.actor, "tenant.exported", "tenant", name, after=told, tenant=name)
+            write_audit(self.actor, "tenant.exported", "tenant", name, after=facts, tenant=name)
         )
         return archive
 

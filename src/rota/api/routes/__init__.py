@@ -1,1 +1,1 @@
-"""One module for each noun: parse, call one function of admin, answer."""
+"""One module per noun: parse, call one function of admin, answer."""

@@ -1,4 +1,4 @@
-"""Calendars and templates: what schedules follow and begin with."""
+"""Calendars, which schedules follow, and templates of timings."""
 
 from __future__ import annotations
 

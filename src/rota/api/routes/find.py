@@ -1,4 +1,4 @@
-"""Anything by its name or id."""
+"""Search by name or id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, of the whole system: any one server may be scraped."""
+"""Metrics for Prometheus, of the whole system: scrape any one server."""
 
 from __future__ import annotations
 

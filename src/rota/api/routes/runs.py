@@ -107,7 +107,7 @@ async def enqueue_run(
     given = body.model_dump(exclude_none=True)
     job, payload = given.pop("job"), given.pop("payload", None)
     run = await scope.runs.enqueue(job, payload, **given)
-    # Wherever this is mounted.
+    # Include the path at which the API is mounted.
     prefix = request.scope.get("root_path", "")
     response.headers["Location"] = f"{prefix}/api/v1/runs/{run.id}"
     return {"run_id": run.id, "job": run.job, "is_duplicate": run.is_duplicate}

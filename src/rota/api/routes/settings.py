@@ -16,7 +16,7 @@ routes = router("settings")
 @routes.get("/config", response_model=list[SettingView], operation_id="get_config")
 async def get_config(scope: Scoped) -> Any:
     """List all settings of this server: value, source and allowed values."""
-    return [_entry(scope.app.config, one.key) for one in describe()]
+    return [_entry(scope.app.config, setting.key) for setting in describe()]
 
 
 @routes.get("/clock", response_model=ClockView, operation_id="get_clock")

@@ -1,4 +1,4 @@
-"""What happens, as it happens: server-sent events."""
+"""Live changes as server-sent events."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ async def stream(
 
 
 async def _listen(hub: Hub, topics: frozenset[str], last_id: str | None) -> AsyncGenerator[bytes]:
-    """Listens from its first step on: one that is never taken leaves no listener behind."""
+    """Start listening with the first step, so that an unused generator leaves no listener
+    behind."""
     async with aclosing(events_of(hub, hub.listen(topics, last_id))) as parts:
         async for part in parts:
             yield part
@@ -103,7 +104,7 @@ async def tail_logs(
         "job": job, "run_id": run_id, "level": level, "tenant": tenant, "queue": queue,
         "worker": worker,
     }  # fmt: skip
-    # A question that makes no sense is refused before the stream begins.
+    # Refuse an invalid search before the stream begins.
     await found.recent(text, seconds=0, limit=1, **filters)
     source = found.tail(text, lines=lines, **filters)
     return EventStream(until_stopped(source, state.stopping, _show), state.tails)

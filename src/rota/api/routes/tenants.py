@@ -21,7 +21,7 @@ from rota.model.tenant import TenantOrder
 
 routes = router("tenants")
 TenantName = Annotated[str, Path(min_length=1, max_length=200, description="Tenant name.")]
-# Of one request for a deletion.
+# The limit of one deletion request.
 DELETE_SECONDS = 10.0
 _ACTION: Any = {
     "response_model": schemas.TenantView,

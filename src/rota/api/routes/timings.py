@@ -51,7 +51,7 @@ async def simulate(
     ] = 5,
 ) -> Any:
     """Forecast the load of the coming days: runs, pile-ups and likely overlaps."""
-    # In a thread: many schedules are seconds of work, for which nobody else shall wait.
+    # In a thread: many schedules take seconds, which would block other requests.
     return await asyncio.to_thread(
         scope.schedules.sync.simulate,
         days, timezone=timezone, tenant=tenant, job=job, queue=queue, tag=tag, system=system,

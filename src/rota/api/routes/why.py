@@ -1,4 +1,4 @@
-"""Why something does not run, or did what it did."""
+"""Explanations of why something does not run, or what happened to it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What goes in and out, as OpenAPI describes it."""
+"""The models of requests and responses, as OpenAPI describes them."""

@@ -1,4 +1,4 @@
-"""What needs somebody."""
+"""Items that need attention."""
 
 from __future__ import annotations
 

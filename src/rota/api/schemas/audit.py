@@ -1,4 +1,4 @@
-"""What operators did."""
+"""Audit entries."""
 
 from __future__ import annotations
 

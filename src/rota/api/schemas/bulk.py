@@ -1,4 +1,4 @@
-"""One action on many runs."""
+"""Actions on many runs."""
 
 from __future__ import annotations
 

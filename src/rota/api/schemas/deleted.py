@@ -1,4 +1,4 @@
-"""What is gone."""
+"""The result of a deletion."""
 
 from __future__ import annotations
 

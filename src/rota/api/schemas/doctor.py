@@ -1,4 +1,4 @@
-"""How the installation stands."""
+"""The report on the installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures by kind."""
+"""Error groups."""
 
 from __future__ import annotations
 

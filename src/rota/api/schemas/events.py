@@ -1,4 +1,4 @@
-"""Events of the business, as the API shows and takes them."""
+"""Events of the application, and their bodies."""
 
 from __future__ import annotations
 

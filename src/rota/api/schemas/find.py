@@ -1,4 +1,4 @@
-"""What a search by name or id has found."""
+"""Results of a search by name or id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs, and where code and database differ about them."""
+"""Jobs, and the differences between code and database."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ class JobChanges(ChangeBody):
     reason: Reason = None
 
 
-# What null means something for; the others cannot be without a value.
+# Fields for which null has a meaning; the others need a value.
 CLEARABLE = frozenset(
     {"timeout_seconds", "default_payload", "log_level", "retention", "reason", "event_delivery"}
     | {"delay_seconds", "expires_in_seconds", "key", "tenant", "run_as"}

@@ -1,4 +1,4 @@
-"""What the coming days bring."""
+"""The forecast of the coming days."""
 
 from __future__ import annotations
 

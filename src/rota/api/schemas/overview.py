@@ -1,4 +1,4 @@
-"""Everything at a glance."""
+"""The overview."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one shape of errors, and which of them an endpoint may answer with."""
+"""The one format of errors, and which errors an endpoint may answer with."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ _HEADERS: dict[int, dict[str, Any]] = {
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For `responses=` of a route or router."""
+    """Return `responses=` of a route or router."""
     return {status: _response(status) for status in statuses}
 
 

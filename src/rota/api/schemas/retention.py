@@ -1,4 +1,4 @@
-"""What is removed of what has ended."""
+"""Expired data that retention removes."""
 
 from __future__ import annotations
 

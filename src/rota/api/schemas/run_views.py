@@ -1,4 +1,4 @@
-"""Filters of the list of runs that have a name."""
+"""Saved views: named filters of the list of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request says about a schedule, in the words of its columns."""
+"""Request bodies about schedules, named as the columns are."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class Revert(Body):
     reason: Reason = None
 
 
-# Where the column has another name than the argument of `app.schedule`.
+# Columns that have another name than the argument of `app.schedule`.
 ARGUMENTS = {
     "interval_seconds": "every",
     "run_at": "at",
@@ -215,7 +215,7 @@ ARGUMENTS = {
 
 
 def arguments(body: Body) -> dict[str, Any]:
-    """What was sent, as the arguments of admin."""
+    """Return the sent fields as the arguments of admin."""
     given = body.model_dump(exclude_unset=True)
     return {ARGUMENTS.get(name, name): value for name, value in given.items()}
 

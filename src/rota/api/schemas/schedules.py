@@ -1,4 +1,4 @@
-"""Schedules as they are read. What a request may say about one is in schedule_bodies."""
+"""Schedules in responses. Request bodies are in schedule_bodies."""
 
 from __future__ import annotations
 

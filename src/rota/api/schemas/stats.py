@@ -1,4 +1,4 @@
-"""How the system stands, and what it did."""
+"""Counts of the present, and statistics of the past."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures over time, beside those of the day before."""
+"""Figures over time, compared with those of the day before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that several requests have."""
+"""Values that several requests have in common."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\
 
 
 def _read_instant(value: Any) -> Any:
-    """Pydantic would take a number for seconds since 1970."""
+    """Refuse numbers, which pydantic would read as seconds since 1970."""
     if isinstance(value, datetime):
         return value
     if not isinstance(value, str) or not _INSTANT.fullmatch(value):
@@ -53,7 +53,7 @@ Instant = Annotated[
 
 
 def _read_seconds(value: Any) -> Any:
-    """A text is read as every interface reads durations; anything else is checked as a number."""
+    """Read a text as every interface reads durations; check anything else as a number."""
     if not isinstance(value, str):
         return value
     found = read_duration(value)
@@ -72,7 +72,7 @@ class _DurationSchema:
         return {"anyOf": [handler(schema), text]}
 
 
-# Seconds of a duration.
+# A duration in seconds.
 Seconds = Annotated[float, BeforeValidator(_read_seconds), _DurationSchema()]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Reason = Annotated[
@@ -114,12 +114,12 @@ ScheduleName = Annotated[str, Path(min_length=1, max_length=200, description="Sc
 
 
 def read_metadata(given: list[str] | None) -> dict[str, str] | None:
-    """`key:value`, each."""
-    return {key: value for key, _, value in (one.partition(":") for one in given or ())}
+    """Read each as `key:value`."""
+    return {key: value for key, _, value in (pair.partition(":") for pair in given or ())}
 
 
 def read_cursor(kind: str, cursor: str | None, *types: type) -> tuple[Any, ...] | None:
-    """Where a page begins; a ProblemError for one that another list has given, or nobody."""
+    """Return where a page begins; raise ProblemError for a cursor that this list has not issued."""
     if cursor is None:
         return None
     try:
@@ -144,7 +144,7 @@ def _read(value: Any, kind: Any) -> Any:
 
 
 def one_time(at: datetime | None, seconds: float | None, name: str) -> datetime | timedelta | None:
-    """Given as an instant, or as so long from now."""
+    """Return the instant, or the time from now."""
     if at is not None and seconds is not None:
         raise ProblemError(422, "invalid", f"pass {name} or seconds, not both", field=name)
     return at if seconds is None else timedelta(seconds=seconds)

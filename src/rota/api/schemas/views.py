@@ -1,4 +1,4 @@
-"""Answers are the model's dataclasses: their schemas are read from these, never written again."""
+"""Responses are the model's dataclasses; their schemas are derived from these, never repeated."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from rota.model.fields import field_of
 from rota.model.unreadable import Unreadable, readable
 
 _AT = "2026-03-08T09:00:00Z"
-# Every view by its name, for the test that nothing is left unexplained.
+# Every view by its name, for the test that each has a description.
 VIEWS: dict[str, tuple[type, type[BaseModel]]] = {}
 
 
 class _AsItIs(NamedTuple):
-    """What does not fit its own schema: a row that somebody wrote past the constraints."""
+    """A value that does not fit its own schema: a row that was written past the constraints."""
 
     value: Any
 
@@ -51,12 +51,12 @@ def _show(value: Any, write: SerializerFunctionWrapHandler) -> Any:
     return readable(value) if isinstance(value, Unreadable | float) else write(value)
 
 
-# One field that cannot be read must not fail the answer that it is part of.
+# One unreadable field must not fail the whole response.
 _CHECKED, _SHOWN = WrapValidator(_check), WrapSerializer(_show)
 
 
 def list_of(item: type[BaseModel]) -> Any:
-    """`list[item]` of a view, which is made at run time and so no type to the checker."""
+    """Return `list[item]` of a view, which is made at run time and so is no type to the checker."""
     return GenericAlias(list, (item,))
 
 
@@ -67,15 +67,15 @@ def view(
     example: Mapping[str, Any],
     **types: Any,
 ) -> type[BaseModel]:
-    """The schema of a dataclass: a meaning for each field, a whole example, and narrower types
-    where the dataclass only says that it is a text."""
+    """Return the schema of a dataclass: a description of each field, a complete example, and
+    narrower types where the dataclass only says that a field is a text."""
     hints = get_type_hints(source)
     columns: dict[str, Any] = {
-        one.name: (
-            Annotated[types.get(one.name, hints[one.name]), _CHECKED, _SHOWN],
-            Field(description=about.get(one.name)),
+        field.name: (
+            Annotated[types.get(field.name, hints[field.name]), _CHECKED, _SHOWN],
+            Field(description=about.get(field.name)),
         )
-        for one in fields(source)
+        for field in fields(source)
     }
     made: type[BaseModel] = create_model(
         name,
@@ -91,14 +91,14 @@ def view(
 
 @cache
 def view_of(record: type) -> type[BaseModel]:
-    """The schema of a record whose fields are declared with their meanings and examples."""
+    """Return the schema of a record whose fields are declared with descriptions and examples."""
     declared = {
         name: (hint, field_of(hint))
         for name, hint in get_type_hints(record, include_extras=True).items()
     }
     types = {name: _nested(get_args(hint)[0]) for name, (hint, _) in declared.items()}
     about = {name: field.help for name, (_, field) in declared.items() if field is not None}
-    found = {name: one for name, one in types.items() if one is not None}
+    found = {name: kind for name, kind in types.items() if kind is not None}
     return view(record, name_of(record), about, example_of(record), **found)
 
 
@@ -122,7 +122,7 @@ def _example(hint: Any) -> Any:
 
 
 def _nested(inner: Any) -> Any:
-    """The view of a record, or of a list of records, in a field; None for plain values."""
+    """Return the view of a record, or of a list of records, in a field; None for plain values."""
     if isinstance(inner, type) and is_dataclass(inner):
         return view_of(inner)
     if get_origin(inner) is list and is_dataclass(get_args(inner)[0]):
@@ -131,7 +131,8 @@ def _nested(inner: Any) -> Any:
 
 
 def page(item: type[BaseModel], **more: Any) -> type[BaseModel]:
-    """A list of them, and where the next page begins; `more` is what else the page says."""
+    """Return the model of a page: its items, the cursor of the next page, and the fields in
+    `more`."""
     made: type[BaseModel] = create_model(
         f"{item.__name__}Page",
         __config__=ConfigDict(from_attributes=True),
@@ -167,5 +168,5 @@ class ChangeBody(Body):
 
 
 def examples(*given: Mapping[str, Any]) -> ConfigDict:
-    """For `model_config` of a body."""
-    return ConfigDict(json_schema_extra={"examples": [dict(one) for one in given]})
+    """Return `model_config` of a body."""
+    return ConfigDict(json_schema_extra={"examples": [dict(example) for example in given]})

@@ -1,1 +1,2 @@
-"""About the database: `rota migrate`, `grant`, `psql`, `retention`, `doctor` and `bench`."""
+"""Commands about the database: `rota migrate`, `grant`, `psql`, `retention`, `doctor` and
+`bench`."""

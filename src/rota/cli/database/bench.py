@@ -1,4 +1,4 @@
-"""`rota bench`: how fast is it here?"""
+"""`rota bench`: measure Rota on this server."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def bench(
     config = session(ctx).config()
     measured = asyncio.run(run_benchmark(config, runs=runs, rounds=rounds, say=remark))
     if json:
-        print_json([{**asdict(one), "ratio": one.ratio} for one in measured])
+        print_json([{**asdict(result), "ratio": result.ratio} for result in measured])
         return
     table(
         ["MEASURE", "ROTA>", "FLOOR>", "RATIO>", "UNIT"],
         [
-            (one.name, number(one.rota), number(one.floor), _share(one), one.unit)
-            for one in measured
+            (result.name, number(result.rota), number(result.floor), _share(result), result.unit)
+            for result in measured
         ],
     )
 

@@ -42,11 +42,11 @@ def list_cleanups(ctx: typer.Context, absolute: Absolute = False, json: Json = F
     else:
         rows = [
             (
-                one.name, one.state, "; ".join(map(_rule, one.rules)), one.timing,
-                times.shown(one.last_run_at, now, absolute),
-                times.shown(one.next_run_at, now, absolute),
+                item.name, item.state, "; ".join(map(_rule, item.rules)), item.timing,
+                times.shown(item.last_run_at, now, absolute),
+                times.shown(item.next_run_at, now, absolute),
             )
-            for one in found
+            for item in found
         ]  # fmt: skip
         table(("NAME", "STATE", "DELETES", "WHEN", "LAST RUN", "NEXT RUN"), rows)
 
@@ -203,13 +203,13 @@ def run(
             _print_counts(acting.plan(name), json)
             return
         active = [one.name for one in acting.list() if one.state in ("active", "pending")]
-        done = [acting.run(one, reason=reason) for one in ([name] if name else active)]
+        done = [acting.run(wanted, reason=reason) for wanted in ([name] if name else active)]
     if json:
-        print_json([{"cleanup": one.schedule, "run_id": one.run_id} for one in done])
+        print_json([{"cleanup": started.schedule, "run_id": started.run_id} for started in done])
     elif not done:
         remark("no active cleanups")
-    for one in () if json else done:
-        say(f"run {one.run_id} of {one.schedule} enqueued")
+    for started in () if json else done:
+        say(f"run {started.run_id} of {started.schedule} enqueued")
 
 
 def _print_counts(counts: list[CleanupCount], json: bool) -> None:
@@ -218,6 +218,6 @@ def _print_counts(counts: list[CleanupCount], json: bool) -> None:
     elif not counts:
         remark("no cleanups")
     else:
-        rows = [(one.name, one.table, one.column, one.matching) for one in counts]
+        rows = [(count.name, count.table, count.column, count.matching) for count in counts]
         table(("CLEANUP", "TABLE", "COLUMN", "ROWS>"), rows)
-        say(f"would delete {plural(sum(one.matching for one in counts), 'row')}")
+        say(f"would delete {plural(sum(count.matching for count in counts), 'row')}")

@@ -1,4 +1,4 @@
-"""`rota doctor`: how the installation stands, and what to do."""
+"""`rota doctor`: the state of the installation, and what to do."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def doctor(
 def _show(found: Report, with_fine: bool) -> None:
     needs = "needs" if found.bad == 1 else "need"
     say(f"{found.bad} {needs} action, {found.warn} worth a look, {found.ok} OK")
-    for one in found.findings:
-        if one.verdict != "ok":
-            _finding(one)
+    for finding in found.findings:
+        if finding.verdict != "ok":
+            _finding(finding)
     if with_fine:
         say("")
-        fine = [it for it in found.findings if it.verdict == "ok"]
+        fine = [finding for finding in found.findings if finding.verdict == "ok"]
         table(("OK", "FIGURE", "LIMIT"), [(it.title, it.figure, it.limit or "") for it in fine])
 
 

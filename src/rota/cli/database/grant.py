@@ -1,4 +1,4 @@
-"""`rota grant`: the rights of workers, for a role that owns nothing."""
+"""`rota grant`: the privileges of workers, for a role that owns nothing."""
 
 from __future__ import annotations
 

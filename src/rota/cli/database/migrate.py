@@ -34,12 +34,12 @@ def migrate(
         remark(f'warning: the schema belongs to the superuser "{owner}": functions that')
         remark("workers of another role may call run as a superuser; migrate as a plain role")
     if json:
-        names = [str(one) for one in found]
-        told = {"database": place, "schema": config.schema, "is_applied": not plan}
-        print_json({**told, "migrations": names})
+        names = [str(migration) for migration in found]
+        facts = {"database": place, "schema": config.schema, "is_applied": not plan}
+        print_json({**facts, "migrations": names})
         return
     say(place)
-    for one in found:
-        say(f"{'would apply' if plan else 'applied'} {one}")
+    for migration in found:
+        say(f"{'would apply' if plan else 'applied'} {migration}")
     if not found:
         say(f'schema "{config.schema}" is up to date')

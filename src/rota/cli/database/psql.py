@@ -1,4 +1,4 @@
-"""`rota psql`: a prompt of the database that Rota uses, also where that is the embedded one."""
+"""`rota psql`: a prompt of the database that Rota uses, also of an embedded one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rota.cli.terminal.failure import Failure
 if TYPE_CHECKING:
     from rota.app import App
 
-# Whatever follows is psql's own to understand: `rota psql -c "SELECT …"`.
+# All further arguments belong to psql: `rota psql -c "SELECT …"`.
 
 
 def psql(ctx: typer.Context) -> int:
@@ -23,24 +23,24 @@ def psql(ctx: typer.Context) -> int:
     1"`.
     """
     with administer(ctx) as app:
-        url = app.database.url  # the embedded server runs for as long as this program does
+        url = app.database.url  # the embedded server runs as long as this program
         command = [_program(), f"--dbname={conninfo(app)}", *ctx.args]
         return subprocess.run(command, env=_environment(url), check=False).returncode
 
 
 def conninfo(app: App) -> str:
-    """The database, without any secret."""
+    """Return the connection string without secrets."""
     from psycopg.conninfo import make_conninfo
 
     known = dict(_parts(app.database.url, is_secret=False))
     if known.get("user") == app.config.schema:
-        # Else Rota's tables would come before the user's own.
+        # Otherwise Rota's tables would come before the user's own.
         known.setdefault("options", "-c search_path=public")
     return make_conninfo("", **known)
 
 
 def _environment(url: str) -> dict[str, str]:
-    """Secrets are not for the command line, which everybody on the machine can read."""
+    """Pass secrets in the environment: all users of the machine can read a command line."""
     names = {"password": "PGPASSWORD", "sslpassword": "PGSSLPASSWORD"}
     found = {names[name]: value for name, value in _parts(url, is_secret=True) if name in names}
     return os.environ | found
@@ -49,11 +49,11 @@ def _environment(url: str) -> dict[str, str]:
 def _parts(url: str, *, is_secret: bool) -> list[tuple[str, str]]:
     from psycopg import pq
 
-    # libpq marks what must not be shown: passwords, of keys too, and secrets.
+    # libpq marks what must not be shown: passwords, also those of keys, and secrets.
     return [
-        (one.keyword.decode(), one.val.decode())
-        for one in pq.Conninfo.parse(url.encode())
-        if one.val is not None and (one.dispchar == b"*") == is_secret
+        (option.keyword.decode(), option.val.decode())
+        for option in pq.Conninfo.parse(url.encode())
+        if option.val is not None and (option.dispchar == b"*") == is_secret
     ]
 
 

@@ -1,4 +1,4 @@
-"""`rota retention`: what is past its time, and removing it."""
+"""`rota retention`: preview and remove expired data."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(
         print_json(result)
     else:
         _print(result)
-    return 1 if not dry_run and any(one.note for one in result.items) else 0
+    return 1 if not dry_run and any(item.note for item in result.items) else 0
 
 
 def _print(result: RetentionResult) -> None:
@@ -63,11 +63,11 @@ def _print(result: RetentionResult) -> None:
         return
     rows = [
         (
-            one.action, one.partition or one.table, _whose(one), one.outcome or "",
-            f"about {one.rows:,}" if one.action == "drop" else f"{one.rows:,}", _size(one),
-            times.absolute(one.until), one.note or "",
+            item.action, item.partition or item.table, _whose(item), item.outcome or "",
+            f"about {item.rows:,}" if item.action == "drop" else f"{item.rows:,}", _size(item),
+            times.absolute(item.until), item.note or "",
         )
-        for one in result.items
+        for item in result.items
     ]  # fmt: skip
     table(("ACTION", "WHERE", "OF", "OUTCOME", "ROWS>", "SIZE>", "UNTIL", "NOTE"), rows)
     done = "would remove" if result.is_dry_run else "removed"

@@ -125,7 +125,7 @@ def watch(
     if json:
         print_json(made)
     else:
-        names = ", ".join(f"{made.event}.{it}" for it in made.operations)
+        names = ", ".join(f"{made.event}.{operation}" for operation in made.operations)
         say(f"watch {made.id}: {made.table_name} emits {names}")
 
 

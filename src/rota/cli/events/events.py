@@ -1,4 +1,4 @@
-"""`rota events`: facts that start the jobs that are bound to them."""
+"""`rota events`: emit, list and show events."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def list_events(
 
 
 def _print_list(found: list[EventInfo], now: datetime, is_absolute: bool) -> None:
-    # A column for those who have tenants, and for nobody else.
-    is_shared = any(one.tenant for one in found)
+    # Show the column only if there are tenants.
+    is_shared = any(event.tenant for event in found)
     rows = [
         (
             one.id, times.shown(one.at, now, is_absolute), *([one.tenant] if is_shared else []),
@@ -157,14 +157,14 @@ def _print_list(found: list[EventInfo], now: datetime, is_absolute: bool) -> Non
 
 
 def started(one: EventInfo) -> str:
-    """In a few words."""
+    """Return what the event started, in a few words."""
     if one.duplicate_of is not None:
         return f"nothing: event {one.duplicate_of} came first"
     if one.outcome == "unbound":
         return "nothing: no job was bound to it"
     if one.outcome == "filtered":
         return f"nothing: the filters of {plural(len(one.told), 'job')} did not match"
-    return ", ".join(it.brief for it in one.told if it.run is not None)
+    return ", ".join(delivery.brief for delivery in one.told if delivery.run is not None)
 
 
 @commands.command("show")
@@ -225,8 +225,8 @@ def bindings(
         remark("no bindings match" if event or job else "no job is bound to an event")
     else:
         rows = [
-            (it.pattern, it.job, compact(it.filter) if it.filter else "",
-             "" if it.is_enabled else "job disabled: its runs wait")
-            for it in found
+            (binding.pattern, binding.job, compact(binding.filter) if binding.filter else "",
+             "" if binding.is_enabled else "job disabled: its runs wait")
+            for binding in found
         ]  # fmt: skip
         table(("EVENT", "JOB", "FILTER", "NOTE"), rows)

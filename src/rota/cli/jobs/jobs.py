@@ -1,4 +1,4 @@
-"""`rota jobs`: what applications have declared, and what operators make of it."""
+"""`rota jobs`: the declared jobs, and actions of operators on them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _strategies(job: JobInfo) -> str:
 
 
 def _state(job: JobInfo) -> str:
-    """What keeps it from running, before anything else is said of it."""
+    """Return first what keeps the job from running."""
     if job.deleted_from_code_at is not None:
         return "(deleted from code) "
     return "" if job.is_enabled else "(disabled) "
@@ -179,7 +179,7 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
 
 
 def _transaction(job: JobInfo) -> str:
-    """Of a SQL job: how its function and the end of its run go together."""
+    """Return whether the function of a SQL job and the end of its run share a transaction."""
     if not job.function_name:
         return ""
     return {
@@ -196,8 +196,8 @@ def _edits(job: JobInfo, now: datetime) -> list[str]:
     from rota.model.job_edits import edits_of
 
     return [
-        f"{it.field} by {it.by or 'unknown'} {times.ago(it.at, now)}".rstrip()
-        for it in edits_of(job)
+        f"{edit.field} by {edit.by or 'unknown'} {times.ago(edit.at, now)}".rstrip()
+        for edit in edits_of(job)
     ]
 
 

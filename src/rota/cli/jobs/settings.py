@@ -1,4 +1,4 @@
-"""`rota jobs update`, `plan` and `sync`: what operators set, and what the code says."""
+"""`rota jobs update`, `plan` and `sync`: settings of operators, and those of the code."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def update(
                 name, reset=to_reset(reset), version=version, reason=reason, **changes
             )
         except JobError as error:
-            # Not of the application's code, but of a value that was typed.
+            # The error is about a typed value, not about the application's code.
             raise Failure(str(error), hint=error.hint, code=2) from error
     if json:
         print_json(found)
@@ -188,7 +188,7 @@ def update(
 
 
 def _retention(text: str) -> dict[str, Any] | None:
-    """`days=30,failed_days=90`, or JSON."""
+    """Read `days=30,failed_days=90`, or JSON."""
     if text.lstrip().startswith(("{", "@", "-")):
         return values.payload(text, "--retention")
     found: dict[str, Any] = {}
@@ -200,7 +200,7 @@ def _retention(text: str) -> dict[str, Any] | None:
     return found
 
 
-# Code and database.
+# The differences between code and database.
 
 WORDS = {
     "new": "new: will be added",
@@ -213,7 +213,7 @@ WORDS = {
     "left": "removed from the code, {}: rota schedules delete",
     "renamed": "will be renamed from {}",
 }
-# What a schedule does that the code has left.
+# The fate of a schedule that the code no longer declares.
 _LEFT = {
     "active": "still active",
     "pending": "still active",
@@ -224,7 +224,7 @@ _LEFT = {
 
 
 def _declared(ctx: typer.Context, app: App) -> SyncJobs:
-    """The application is loaded but not opened: looking must not register anything."""
+    """Load the application without opening it: reading must not register anything."""
     loaded = session(ctx).load().app
     jobs = app.jobs.by(actor()).of(loaded.registry, loaded.config)
     return jobs.sync
@@ -241,7 +241,7 @@ def plan(ctx: typer.Context, json: Json = False) -> None:
         print_json(found)
     elif found:
         headers = ("JOB", "OBJECT", "FIELD", "CODE", "DATABASE", "STATUS", "BY")
-        table(headers, [_drift(one, now) for one in found])
+        table(headers, [_drift(drift, now) for drift in found])
     else:
         remark("code and database are in sync")
 

@@ -1,4 +1,4 @@
-"""`rota jobs create` and `functions`: jobs whose body is a function of the database."""
+"""`rota jobs create` and `functions`: jobs that call a function of the database."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def create(
         "default_payload": values.payload(default_payload, "--default-payload"),
         "events": values.names(events),
     }
-    settings_given: Any = {key: it for key, it in given.items() if it is not None}
+    settings_given: Any = {key: value for key, value in given.items() if value is not None}
     with administer(ctx) as app:
         try:
             made = app.jobs.by(actor()).sync.create(name, sql, reason=reason, **settings_given)
         except JobError as error:
-            # Not of the application's code, but of a value that was typed.
+            # The error is about a typed value, not about the application's code.
             raise Failure(str(error), hint=error.hint, code=2) from error
     if json:
         print_json(made)

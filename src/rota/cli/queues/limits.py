@@ -1,4 +1,4 @@
-"""`rota limits`: how many runs may start; who has a place and who waits."""
+"""`rota limits`: the rules, the runs that hold a slot, and those that wait."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False
     if it.key and found.keys:
         heading("counters")
         rows = [
-            (one.value, f"{one.in_use:,}", one.waiting or "",
-             times.shown(one.wait_until, now, False), one.blocked_by or "")
-            for one in found.keys
+            (key.value, f"{key.in_use:,}", key.waiting or "",
+             times.shown(key.wait_until, now, False), key.blocked_by or "")
+            for key in found.keys
         ]  # fmt: skip
         table(("KEY", "IN USE>", "WAITING>", "NEXT SLOT", "BLOCKED BY>"), rows)
     _runs("runs holding a slot", found.holders, now)
@@ -114,8 +114,8 @@ def _runs(title: str, found: list[LimitRun], now: datetime) -> None:
     if found:
         heading(title)
         rows = [
-            (it.id, it.job, it.queue, it.state, it.value, times.shown(it.since, now, False))
-            for it in found
+            (run.id, run.job, run.queue, run.state, run.value, times.shown(run.since, now, False))
+            for run in found
         ]
         table(("RUN>", "JOB", "QUEUE", "STATE", "KEY", "SINCE"), rows)
 

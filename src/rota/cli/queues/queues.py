@@ -1,4 +1,4 @@
-"""`rota queues`: what waits and runs in them; pause and resume; how many may wait."""
+"""`rota queues`: waiting and running runs; pause and resume; the cap of waiting runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Queue name.", autocompletion=queue_names)
 ]
 COUNTS = ("QUEUED>", "HELD>", "OLDEST>", "SCHEDULED>", "BLOCKED>", "RUNNING>")
-# Younger counts are as good as new to somebody who reads them.
+# Counts younger than this are shown as new.
 _OLD_SECONDS = 1.0
 
 
@@ -68,13 +68,13 @@ def _news(queue: QueueInfo, shown: Callable[[datetime | None], str]) -> str:
 
 
 def _total(found: list[QueueInfo]) -> str:
-    queued, running = sum(it.queued for it in found), sum(it.running for it in found)
+    queued, running = sum(queue.queued for queue in found), sum(queue.running for queue in found)
     return f"{plural(len(found), 'queue')}, {queued:,} queued, {running:,} running{counted(found)}"
 
 
 def counted(found: list[QueueInfo]) -> str:
-    """Of very many runs the count is not made anew each time: say so."""
-    oldest = max((it.counted_seconds for it in found), default=0)
+    """Return the age of the counts: those of very many runs are not renewed each time."""
+    oldest = max((queue.counted_seconds for queue in found), default=0)
     return f"; counted {times.span(oldest)} ago" if oldest >= _OLD_SECONDS else ""
 
 

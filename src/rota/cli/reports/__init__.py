@@ -1,1 +1,1 @@
-"""How things stand: `rota top`, `stats`, `trend`, `attention`, `why`, `find`, `audit`, `logs`."""
+"""Reports: `rota top`, `stats`, `trend`, `attention`, `why`, `find`, `audit`, `logs`."""

@@ -1,4 +1,4 @@
-"""`rota attention`: what needs somebody."""
+"""`rota attention`: what needs attention."""
 
 from __future__ import annotations
 

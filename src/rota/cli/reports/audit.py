@@ -21,7 +21,7 @@ commands = typer.Typer(
     name="audit", help="Audit trail: who did what, when and why.", no_args_is_help=True
 )
 
-# What was created has all its columns as changes: that many are enough to tell.
+# A created record has all its columns as changes: this many are enough to identify it.
 _MOST_CHANGES = 4
 HEADERS = ("ID>", "WHEN", "ACTOR", "ACTION", "OBJECT", "WHY")
 WITH_TENANT = (*HEADERS[:4], "TENANT", *HEADERS[4:])
@@ -90,7 +90,7 @@ def list_entries(
 
 
 def _print_list(found: list[AuditEntry], now: datetime, is_absolute: bool) -> None:
-    # A column for those who have tenants, and for nobody else.
+    # Show the column only if there are tenants.
     is_shared = any(entry.tenant for entry in found)
     rows = [
         (
@@ -107,12 +107,12 @@ def _object(entry: AuditEntry) -> str:
 
 
 def _why(entry: AuditEntry) -> str:
-    """The reason; without one, what changed. All that was there is for `show` to tell."""
+    """Return the reason; without one, the changes. `show` prints all previous values."""
     if entry.reason is not None or entry.after is None:
         return entry.reason or ""
-    told = [_change(it) for it in entry.changes if not it.is_same]
-    more = [f"and {len(told) - _MOST_CHANGES} more"] if len(told) > _MOST_CHANGES else []
-    return ", ".join([*told[:_MOST_CHANGES], *more])
+    changes = [_change(change) for change in entry.changes if not change.is_same]
+    more = [f"and {len(changes) - _MOST_CHANGES} more"] if len(changes) > _MOST_CHANGES else []
+    return ", ".join([*changes[:_MOST_CHANGES], *more])
 
 
 def _change(it: Change) -> str:

@@ -1,4 +1,4 @@
-"""`rota find`: anything by its name or id."""
+"""`rota find`: search by name or id."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find(
     if found:
         table(
             _HEADERS,
-            [(it.kind, it.name, it.tenant, it.state, it.detail, it.text) for it in found],
+            [(hit.kind, hit.name, hit.tenant, hit.state, hit.detail, hit.text) for hit in found],
         )
     else:
         remark(f"nothing found for {text!r}; `rota runs list --text` searches payloads and errors")

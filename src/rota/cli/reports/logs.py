@@ -1,4 +1,4 @@
-"""`rota logs`: search, follow, and read what handlers wrote."""
+"""`rota logs`: search, follow, and read the log lines of handlers."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def _filters(
 
 
 def _all_of_run(app: App, run_id: int, attempt: int | None) -> Iterator[LogLine]:
-    """Page by page: all lines together may be more than memory holds."""
+    """Read page by page: all lines together may exceed the memory."""
     cursor = None
     while True:
         page = app.logs.sync.show(run_id, attempt=attempt, limit=1000, cursor=cursor)
@@ -189,8 +189,8 @@ def _print(line: LogLine) -> None:
 
 
 def line_text(line: LogLine) -> str:
-    """The message and its fields."""
-    fields = [f"{one_line(name)}={compact(it)}" for name, it in as_pairs(line.fields).items()]
+    """Return the message and its fields."""
+    fields = [f"{one_line(name)}={compact(value)}" for name, value in as_pairs(line.fields).items()]
     return "  ".join([line.message, *([" ".join(fields)] if fields else [])])
 
 

@@ -1,4 +1,4 @@
-"""`rota stats`: how the system stands, and what it did."""
+"""`rota stats`: present counts, and statistics of the past."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 QUEUES = ("QUEUE", "QUEUED>", "HELD>", "OLDEST>", "SCHEDULED>", "BLOCKED>", "RUNNING>")
 _DONE = ("ATTEMPTS>", "RATE>", "FAILED>", "P50>", "P95>", "P99>", "LONGEST>")
-# A narrow screen shows the newest steps; --json has them all.
+# A narrow terminal shows the newest steps; --json has them all.
 _STEPS_SHOWN = 30
 
 
@@ -87,7 +87,7 @@ def _show(found: Stats, is_absolute: bool, *, with_steps: bool) -> None:
         table(QUEUES, map(_queue, found.queues))
     if found.jobs:
         heading("Jobs")
-        table(("JOB", *_DONE), [(it.job, *_done(it.activity)) for it in found.jobs])
+        table(("JOB", *_DONE), [(job.job, *_done(job.activity)) for job in found.jobs])
     if with_steps and found.series:
         _show_steps(found, is_absolute)
     counted = found.counted_at
@@ -98,7 +98,7 @@ def _show(found: Stats, is_absolute: bool, *, with_steps: bool) -> None:
 def _show_steps(found: Stats, is_absolute: bool) -> None:
     heading(f"By interval of {times.span(found.step_seconds)}")
     shown = found.series[-_STEPS_SHOWN:]
-    rows = [(_at(it.at, found.at, is_absolute), *_done(it.activity)) for it in shown]
+    rows = [(_at(step.at, found.at, is_absolute), *_done(step.activity)) for step in shown]
     table(("FROM", *_DONE), rows)
     if len(shown) < len(found.series):
         left = plural(len(found.series) - len(shown), "earlier interval")
@@ -110,7 +110,7 @@ def _at(at: datetime, now: datetime, is_absolute: bool) -> str:
 
 
 def _queue(one: QueueDepth) -> tuple[object, ...]:
-    counts = (number(it) for it in (one.scheduled, one.blocked, one.running))
+    counts = (number(count) for count in (one.scheduled, one.blocked, one.running))
     held = number(one.held) if one.held else ""
     return one.queue, number(one.queued), held, _age(one.oldest_seconds), *counts
 

@@ -1,4 +1,4 @@
-"""`rota top`: queues, workers, what runs, what fails and what comes, live in the terminal."""
+"""`rota top`: queues, workers, running attempts, failures and coming runs, live in the terminal."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def top(
 
 
 class Looks:
-    """One look after another, through a loss of the database too."""
+    """Reads the overview repeatedly, and continues after the database was unavailable."""
 
     def __init__(self, ctx: typer.Context, seconds: float, failing: float, rows: int) -> None:
         from rota.cli.reports.top_view import Inflow
@@ -90,7 +90,7 @@ class Looks:
         hint = KEYS if rows is None else ""
         return Frame(seen, self._inflow, self._failing, rows, said, hint)
 
-    # Printed.
+    # Printed output.
 
     def print_once(self, is_json: bool) -> None:
         seen = self._look()
@@ -123,7 +123,7 @@ class Looks:
             session(self._ctx).kept.drop()
             remark(f"error: {error}; retrying")
 
-    # Drawn.
+    # Live display.
 
     def live(self) -> None:
         from rich.console import Console
@@ -142,7 +142,7 @@ class Looks:
                 return
 
     def _turn(self, live: Live, has_keys: bool) -> bool:
-        """One look and the wait after it. False: somebody wants to go."""
+        """Read, draw and wait once. Return False if the user quits."""
         from rich.text import Text
 
         try:
@@ -151,10 +151,10 @@ class Looks:
             if not is_away(error):
                 raise
             session(self._ctx).kept.drop()
-            said = one_line(f"database unavailable, retrying: {error}".replace("\n", " "))
+            text = one_line(f"database unavailable, retrying: {error}".replace("\n", " "))
             old = self._last
             live.update(
-                Text(said, "red") if old is None else self._frame(old, said=said), refresh=True
+                Text(text, "red") if old is None else self._frame(old, said=text), refresh=True
             )
         return self._wait(live, has_keys)
 
@@ -175,7 +175,7 @@ class Looks:
 
 @contextmanager
 def _keys() -> Iterator[bool]:
-    """Keys come one by one and are not shown; whether there are any."""
+    """Read single keys without echo; yield whether there is a keyboard."""
     try:
         import termios
         import tty
@@ -198,5 +198,5 @@ def _pressed(seconds: float, has_keys: bool) -> str:
         time.sleep(seconds)
         return ""
     ready, _, _ = select.select([sys.stdin], [], [], seconds)
-    # Not sys.stdin.read: what it keeps for later, select does not see.
+    # Not sys.stdin.read: it buffers input that select does not see.
     return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace") if ready else ""

@@ -1,4 +1,4 @@
-"""How `rota top` looks: five tables that share the height of the terminal."""
+"""The layout of `rota top`: five tables that share the height of the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.model.overview import Overview, QueueRate
     from rota.model.queue import QueueInfo
 
-# Title, column heads, and an empty line before the next one.
+# Title, column heads, and an empty line before the next table.
 _AROUND = 3
 _HEAD = 2
 _WIDEST_NAME = 32
@@ -36,15 +36,15 @@ class Section(NamedTuple):
 
 
 class Inflow:
-    """How many runs come into each queue a second: what ended, and what the line grew by."""
+    """The rate at which runs enter each queue: runs that ended, plus the growth of the backlog."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[float, int]] = {}
         self.rates: dict[str, float] = {}
 
     def learn(self, seen: Overview) -> None:
-        for it in seen.queues:
-            queue = it.queue
+        for rated in seen.queues:
+            queue = rated.queue
             depth = queue.queued + queue.scheduled + queue.blocked + queue.running
             counted = (seen.at - timedelta(seconds=queue.counted_seconds)).timestamp()
             before = self._seen.get(queue.name)
@@ -53,12 +53,13 @@ class Inflow:
             self._seen[queue.name] = (counted, depth)
             if before is not None:
                 grown = (depth - before[1]) / (counted - before[0])
-                self.rates[queue.name] = max(0.0, it.per_second + grown)
+                self.rates[queue.name] = max(0.0, rated.per_second + grown)
 
 
 @dataclass
 class Frame:
-    """One picture. Rendered anew at every size; `rows` bounds each table where no height does."""
+    """One picture. It is rendered again at every size; `rows` bounds each table if there is no
+    height."""
 
     seen: Overview
     inflow: Inflow
@@ -94,10 +95,10 @@ class Frame:
 
     def _head(self) -> str:
         seen = self.seen
-        queued = sum(it.queue.queued for it in seen.queues)
-        live = [one for one in seen.workers if one.status == "live"]
+        queued = sum(queue.queue.queued for queue in seen.queues)
+        live = [worker for worker in seen.workers if worker.status == "live"]
         running, slots = sum(it.running for it in seen.workers), sum(it.concurrency for it in live)
-        out = sum(it.per_second for it in seen.queues)
+        out = sum(queue.per_second for queue in seen.queues)
         return (
             f"{times.local(seen.at):%H:%M:%S %Z}  {queued:,} queued  {running:,}/{slots:,} slots  "
             f"{rate(sum(self.inflow.rates.values()))} in  {rate(out)} out  {self.hint}"
@@ -107,7 +108,7 @@ class Frame:
         return [self._queues(), self._workers(), self._running(), self._failing(), self._coming()]
 
     def _queues(self) -> Section:
-        rows = [self._queue(it) for it in self.seen.queues]
+        rows = [self._queue(queue) for queue in self.seen.queues]
         headers = (
             "QUEUE", "STATE", "QUEUED>", "OLDEST>", "LATER>", "RUN>", "IN>", "OUT>", "WORKERS>"
         )  # fmt: skip
@@ -153,14 +154,14 @@ class Frame:
             )
             for run in self.seen.running
         ]  # fmt: skip
-        total = max(len(rows), sum(it.queue.running for it in self.seen.queues))
+        total = max(len(rows), sum(queue.queue.running for queue in self.seen.queues))
         headers = ("RUN>", "JOB", "FOR>", "DONE>", "WORKER>", "MESSAGE")
         return Section("RUNNING LONGEST", headers, rows, "nothing is running", total)
 
     def _failing(self) -> Section:
         rows: list[tuple[object, ...]] = [
-            (one.job, one.failures, one.attempts, first_line(one.last_error))
-            for one in self.seen.failing
+            (job.job, job.failures, job.attempts, first_line(job.last_error))
+            for job in self.seen.failing
         ]
         span = times.span(self.failing_seconds)
         headers = ("JOB", "FAILED>", "OF>", "LAST ERROR")
@@ -181,7 +182,7 @@ class Frame:
 
 
 def share(needs: Sequence[int], room: int) -> list[int]:
-    """Rows for each: small needs are met, and what they leave goes to the larger ones."""
+    """Divide the rows: small needs are met, and the rest goes to the larger ones."""
     given = [0] * len(needs)
     left = max(0, room)
     while left > 0 and any(have < need for have, need in zip(given, needs, strict=True)):

@@ -1,4 +1,4 @@
-"""`rota trend`: what was done step by step, beside the day before."""
+"""`rota trend`: activity by interval, compared with the day before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADERS = (
     "FROM", "ENDED>", "DAY BEFORE>", "FAILED>", "DAY BEFORE>", "P95>", "DAY BEFORE>",
     "PICK-UP P95>", "QUEUED>", "OLDEST>",
 )  # fmt: skip
-# A narrow screen shows the newest steps; --json has them all.
+# A narrow terminal shows the newest steps; --json has them all.
 _STEPS_SHOWN = 30
 
 

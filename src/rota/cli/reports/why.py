@@ -72,7 +72,7 @@ def _lines(reason: Reason, now: datetime) -> list[str]:
 
 
 def when_text(reason: Reason, now: datetime) -> str:
-    """`since … (3m ago), until … (in 5m)`; of what is past, `at …`."""
+    """Return `since … (3m ago), until … (in 5m)`; for the past, `at …`."""
     word = "at" if reason.is_past else "since"
     since = f"{word} {times.both(reason.since, now)}" if reason.since else ""
     until = f"until {times.both(reason.until, now)}" if reason.until else ""

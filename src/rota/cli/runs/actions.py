@@ -1,4 +1,4 @@
-"""`rota runs cancel`, `retry` and `delete`: runs by their ids, or all that fit a filter."""
+"""`rota runs cancel`, `retry` and `delete`: runs by id, or all that match a filter."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def _act_on_filter(
     yes: bool,
     is_json: bool,
 ) -> int:
-    """A bulk action: started, and followed until its end; this command takes part in the work."""
+    """Start a bulk action and follow it until its end; this command takes part in the work."""
     bulk = app.bulk.by(actor()).sync
     if dry_run or not yes:
         would = bulk.preview(action, seconds=10, **wanted)
@@ -239,7 +239,7 @@ def _act_on_filter(
 
 
 def _confirm(action: Action, would: RunCounts, limit: int | None) -> bool:
-    """A filter may fit more than one thinks: say how many before it is too late."""
+    """Ask with the number of runs: a filter may match more than expected."""
     if not would.runs:
         remark("no runs match")
         return False
@@ -256,11 +256,11 @@ def _print(result: BulkResult, is_json: bool) -> int:
     if is_json:
         print_json(result)
         return 1 if result.refused else 0
-    for one in result.items:
-        if not one.is_done:
-            _print_refusal(result, one)
+    for item in result.items:
+        if not item.is_done:
+            _print_refusal(result, item)
         else:
-            say(f"run {one.id} {'would be: ' if result.is_dry_run else ''}{_WORDS[one.outcome]}")
+            say(f"run {item.id} {'would be: ' if result.is_dry_run else ''}{_WORDS[item.outcome]}")
     return 1 if result.refused else 0
 
 

@@ -46,7 +46,7 @@ def list_actions(
     if json:
         print_json(found.items)
     elif found.items:
-        table(HEADERS, [row(one, now, absolute) for one in found.items])
+        table(HEADERS, [row(action, now, absolute) for action in found.items])
     else:
         remark("no bulk actions")
     paging.more(len(found.items), found.cursor)
@@ -101,8 +101,10 @@ def throttle(
 ) -> None:
     """Change the rate limit of a bulk action. Without `--rate`, removes it."""
     with administer(ctx) as app:
-        told = app.bulk.by(actor()).sync.throttle(action_id, rate, reason)
-    _tell(told, "has no rate limit" if rate is None else f"is limited to {words.rate(rate)}", json)
+        action = app.bulk.by(actor()).sync.throttle(action_id, rate, reason)
+    _tell(
+        action, "has no rate limit" if rate is None else f"is limited to {words.rate(rate)}", json
+    )
 
 
 def _tell(action: BulkAction, what: str, is_json: bool) -> None:

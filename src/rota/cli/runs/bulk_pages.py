@@ -1,4 +1,4 @@
-"""What the command line says of bulk actions."""
+"""The output about bulk actions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def total(action: BulkAction) -> str:
 
 
 def news(action: BulkAction) -> str:
-    """Why it does not go on; else why it was done."""
+    """Return why the action does not continue; otherwise its reason."""
     if action.state == "running" and action.error:
         return f"stuck: {action.error}"
     if action.state == "running" and not action.has_worker:
@@ -53,12 +53,12 @@ def facts_of(action: BulkAction, now: datetime) -> Iterator[tuple[str, object]]:
     yield "reason", action.reason
     if action.state == "running" and (action.error or not action.has_worker):
         yield "note", news(action)
-    for one in action.problems:
-        yield f"run {one['id']}", one["reason"]
+    for problem in action.problems:
+        yield f"run {problem['id']}", problem["reason"]
 
 
 def print_action(action: BulkAction, is_json: bool) -> int:
-    """After it was started or has ended; the exit code is 1 if a run could not be acted on."""
+    """Print an action after its start or end; return 1 if a run could not be acted on."""
     if is_json:
         print_json(action)
         return 1 if action.failed else 0
@@ -74,8 +74,8 @@ def print_action(action: BulkAction, is_json: bool) -> int:
     if action.worked:
         others = f", {action.skipped:,} skipped, {action.failed:,} failed"
         say(f"{plural(action.done, 'run')} {PAST[action.verb]}{others}")
-    for one in action.problems:
-        remark(f"error: {one['reason']}")
+    for problem in action.problems:
+        remark(f"error: {problem['reason']}")
     return 1 if action.failed else 0
 
 

@@ -1,4 +1,4 @@
-"""`rota errors`: what fails, by kind, and saying that one has seen to it."""
+"""`rota errors`: list error groups and mark them as handled."""
 
 from __future__ import annotations
 
@@ -85,18 +85,18 @@ def list_errors(
     if not page.groups:
         remark("no errors match" if standing or job or text or since else "nothing has failed")
         return
-    table(HEADERS, [_row(one, now, absolute) for one in page.groups])
-    told = ", ".join(f"{count:,} {name}" for name, count in sorted(page.standings.items()))
+    table(HEADERS, [_row(group, now, absolute) for group in page.groups])
+    note = ", ".join(f"{count:,} {name}" for name, count in sorted(page.standings.items()))
     remark(
-        f"{told}; {plural(page.failures, 'failure')} since {times.shown(page.since, now, absolute)}"
+        f"{note}; {plural(page.failures, 'failure')} since {times.shown(page.since, now, absolute)}"
     )
     paging.more(len(page.groups), page.cursor, f"errors {order}")
 
 
 def _standings(given: list[str] | None) -> tuple[str, ...] | None:
-    found = [one for text in given or [] for one in values.names(text) or []]
-    for one in found:
-        values.choice(one, STANDINGS, "--standing")
+    found = [name for text in given or [] for name in values.names(text) or []]
+    for name in found:
+        values.choice(name, STANDINGS, "--standing")
     return tuple(found) or None
 
 
@@ -147,12 +147,12 @@ def show(ctx: typer.Context, group: Group, json: Json = False) -> None:
 
 
 def _telling(traits: list[Trait]) -> list[Trait]:
-    """That all are of one job is said already."""
+    """Leave out the job if all runs have the same one, which is shown already."""
     return [trait for trait in traits if trait.name != "job" or len(trait.shares) > 1]
 
 
 def _shares(trait: Trait, looked_at: int) -> str:
-    shares = ", ".join(f"{one.value} ({one.runs:,})" for one in trait.shares)
+    shares = ", ".join(f"{share.value} ({share.runs:,})" for share in trait.shares)
     return f"{shares} of {looked_at:,}"
 
 

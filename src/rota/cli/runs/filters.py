@@ -1,10 +1,10 @@
-"""The flags that say which runs, of lists and of bulk actions:
+"""The flags that select runs, of lists and of bulk actions:
 
     @commands.command("list")
     @filtered
     def list_runs(ctx: typer.Context, wanted: Wanted, json: Json = False) -> None: …
 
-The command gets all of them, and in `wanted` those that are set, as `app.runs` takes them.
+The command gets all of these flags; `wanted` contains those that are set, as `app.runs` takes them.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ _TIMES = {"since", "until", "ended_since", "ended_until"}
 
 
 def filtered(command: F) -> F:
-    """The command, with these flags in the place of its `wanted`."""
+    """Return the command, with these flags in the place of its `wanted`."""
 
     @wraps(command)
     def wrapper(**given: Any) -> Any:
@@ -154,12 +154,12 @@ def filtered(command: F) -> F:
             own.append(inspect.Parameter(name, kind, default=default, annotation=hints[name]))
     made: Any = wrapper
     made.__signature__ = inspect.Signature(own)
-    made.__annotations__ = {it.name: it.annotation for it in own}
+    made.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
     return made  # type: ignore[no-any-return]
 
 
 def read(**given: Any) -> Wanted:
-    """The filters that are set, as `app.runs` takes them."""
+    """Return the filters that are set, as `app.runs` takes them."""
     found = {
         "states": _states(given.pop("state")),
         "dead": given.pop("dead") or None,

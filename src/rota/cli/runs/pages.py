@@ -1,4 +1,4 @@
-"""How runs look."""
+"""The output about runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def print_list(found: list[RunInfo], now: datetime, is_absolute: bool) -> None:
     if not found:
         remark("no runs")
         return
-    # A column for those who have tenants, and for nobody else.
+    # Show the column only if there are tenants.
     is_shared = any(run.tenant for run in found)
     rows = [
         (
@@ -53,7 +53,7 @@ def print_list(found: list[RunInfo], now: datetime, is_absolute: bool) -> None:
 
 
 def print_more(page: RunPage) -> None:
-    """How to go on: the page is full, or the search took too long."""
+    """Print how to continue: the page is full, or the search took too long."""
     if page.cursor is not None and page.searched_to is not None:
         to = times.absolute(page.searched_to)
         remark(f"searched back to {to}; to continue the search: --after {page.cursor}")
@@ -62,21 +62,21 @@ def print_more(page: RunPage) -> None:
 
 
 def _attempts(run: RunInfo) -> str:
-    """Those that count: a number that was handed back or snoozed is not one of the allowance."""
+    """Return the attempts that count: handed back or snoozed attempts do not use the allowance."""
     current = 1 if run.state == "running" else 0
     return f"{run.attempts_used + current}/{run.max_attempts}"
 
 
 def news(run: RunInfo, now: datetime, is_absolute: bool = False) -> str:
-    """What one wants to know of a run in this state."""
+    """Return the most useful fact about a run in this state."""
     error = first_line(run.last_error)
     match run.state:
         case "scheduled":
             due = f"due {times.shown(run.run_at, now, is_absolute)}"
             return f"{due}, after: {error}" if error else due
         case "queued" if run.held_by:
-            told = f", {error}" if run.held_by == "payload" and error else ""
-            return f"held: {run.held_by}{told}"
+            detail = f", {error}" if run.held_by == "payload" and error else ""
+            return f"held: {run.held_by}{detail}"
         case "queued":
             since = f"since {times.absolute(run.run_at)}"
             return f"waiting {since if is_absolute else times.span(_seconds(run.run_at, now))}"
@@ -159,10 +159,10 @@ def _json_section(title: str, value: Any) -> None:
 def _print_attempts(attempts: list[AttemptInfo]) -> None:
     rows = [
         (
-            one.attempt, one.state, one.worker, times.absolute(one.started_at),
-            times.took(one.duration_ms), _attempt_news(one),
+            attempt.attempt, attempt.state, attempt.worker, times.absolute(attempt.started_at),
+            times.took(attempt.duration_ms), _attempt_news(attempt),
         )
-        for one in attempts
+        for attempt in attempts
     ]  # fmt: skip
     table(("#>", "STATE", "WORKER>", "STARTED", "TOOK>", "DETAILS"), rows)
 
@@ -181,7 +181,7 @@ def _error_text(one: AttemptInfo) -> str:
 
 
 def _print_failure(attempts: list[AttemptInfo]) -> None:
-    failed = [one for one in attempts if one.error]
+    failed = [attempt for attempt in attempts if attempt.error]
     if not failed:
         return
     last = failed[-1]
@@ -190,7 +190,8 @@ def _print_failure(attempts: list[AttemptInfo]) -> None:
 
 
 def _print_answer(attempts: list[AttemptInfo]) -> None:
-    """What an SQL function gave as details; of a success they are part of the result."""
+    """Print the details that a SQL function returned; after a success they are part of the
+    result."""
     last = attempts[-1]
     if last.details is not None and last.state != "succeeded":
         _json_section(f"details of attempt {last.attempt}", last.details)
@@ -213,7 +214,8 @@ def enqueued(run: Run) -> str:
 
 
 def print_ended(run: RunInfo, is_json: bool) -> int:
-    """The result alone on stdout; 1 if there is none because the run did not succeed."""
+    """Print only the result on stdout; return 1 if there is none because the run did not
+    succeed."""
     if is_json:
         print_json(run)
     elif run.state == "succeeded":

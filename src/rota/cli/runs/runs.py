@@ -1,4 +1,4 @@
-"""`rota runs`: list, show and enqueue; what is done to many is in `actions`."""
+"""`rota runs`: list, show and enqueue; actions on many runs are in `actions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota views`: filters of the dashboard's list of runs that have a name."""
+"""`rota views`: named filters of the dashboard's list of runs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def list_views(ctx: typer.Context, absolute: Absolute = False, json: Json = Fals
         print_json(found)
     elif found:
         rows = [
-            (one.name, one.query, one.created_by, times.shown(one.created_at, now, absolute))
-            for one in found
+            (view.name, view.query, view.created_by, times.shown(view.created_at, now, absolute))
+            for view in found
         ]
         table(("NAME", "FILTER", "BY", "SAVED"), rows)
     else:

@@ -62,16 +62,16 @@ def list_calendars(
             headers,
             [
                 (
-                    one.name, *_summary(as_pairs(one.definition)), one.schedules,
-                    times.shown(one.updated_at, now, absolute), one.description,
+                    calendar.name, *_summary(as_pairs(calendar.definition)), calendar.schedules,
+                    times.shown(calendar.updated_at, now, absolute), calendar.description,
                 )
-                for one in found
+                for calendar in found
             ],
         )  # fmt: skip
 
 
 def _summary(definition: Mapping[str, Any]) -> tuple[object, int, str, int]:
-    """Zone, holidays, weekends and windows."""
+    """Return zone, holidays, weekends and windows."""
     days = definition.get("weekends") or []
     weekends = listed(days) if isinstance(days, list) else "SAT, SUN"
     holidays, windows = (_count(definition.get(name)) for name in ("holidays", "windows"))

@@ -1,4 +1,4 @@
-"""`rota schedules edits`, `revert` and `manual`: who changed what, who ran it, taking it back."""
+"""`rota schedules edits`, `revert` and `manual`: the edits and manual runs of a schedule."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def edits(
     elif not found.items:
         remark("no edits")
     else:
-        rows = [_row(one, now, absolute) for one in found.items]
+        rows = [_row(edit, now, absolute) for edit in found.items]
         table(("ENTRY>", "WHEN", "WHO", "WHAT", "CHANGES", "WHY"), rows)
     paging.more(len(found.items), found.cursor)
 

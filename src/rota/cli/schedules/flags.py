@@ -1,4 +1,4 @@
-"""The flags that say what a schedule is: the same for `create`, `update` and `preview`."""
+"""The flags that define a schedule: the same for `create`, `update` and `preview`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def truth(text: str, option: str) -> bool:
 
 
 def _wall(text: str, option: str) -> datetime:
-    """As it is written; `read` knows whose clock a time without a zone is read from."""
+    """Read the time as written; `read` decides on the zone of a time without one."""
     try:
         return datetime.fromisoformat(text.strip())
     except ValueError:
@@ -51,7 +51,7 @@ def _wall(text: str, option: str) -> datetime:
 
 
 def _requirement(text: str, option: str) -> Any:
-    """`NAME`, or `NAME:1h` for a success within that time."""
+    """Read `NAME`, or `NAME:1h` for a success within that time."""
     name, colon, within = text.rpartition(":")
     return (name, values.seconds(within, option)) if colon else text
 
@@ -130,14 +130,14 @@ def option(key: str) -> str:
 
 
 def takes(*keys: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The command gets these flags, all of them as text, after its own; see `read`."""
+    """Add these flags to the command, all of them as text, after its own; see `read`."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         hints = get_type_hints(command, include_extras=True)
         own = [
-            one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
-            for one in inspect.signature(command).parameters.values()
-            if one.kind is not inspect.Parameter.VAR_KEYWORD
+            parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in inspect.signature(command).parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         ]
         signature = inspect.Signature([*own, *map(_parameter, keys)])
 
@@ -156,15 +156,15 @@ def takes(*keys: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _parameter(key: str) -> inspect.Parameter:
     flag = FLAGS[key]
     kind: Any = list[str] | None if flag.is_list else str | None
-    told = typer.Option(option(key), metavar=flag.metavar, help=flag.help)
+    declared = typer.Option(option(key), metavar=flag.metavar, help=flag.help)
     return inspect.Parameter(
-        key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, told]
+        key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, declared]
     )
 
 
 def read(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that were given; `none` clears one where it is no choice. A mistake ends the
-    command."""
+    """Return the given arguments; `none` clears an argument if it is not one of its choices. An
+    invalid value ends the command."""
     found: dict[str, Any] = {}
     for key, text in given.items():
         if text is None or text == []:
@@ -173,7 +173,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any]:
         if text in (NONE, [NONE]) and NONE not in flag.metavar.split("|"):
             found[key] = None
         elif flag.is_list:
-            found[key] = [flag.read(one, option(key)) for one in text]
+            found[key] = [flag.read(item, option(key)) for item in text]
         else:
             found[key] = flag.read(text, option(key))
     for key in _INSTANTS:
@@ -183,7 +183,8 @@ def read(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _placed(at: datetime, timezone: str | None) -> datetime:
-    """Without an offset it is by the schedule's clocks if they are named, else by the viewer's."""
+    """Add a zone to a time without offset: the schedule's if it is given, otherwise the
+    viewer's."""
     if at.tzinfo is not None:
         return at
     if timezone is None:

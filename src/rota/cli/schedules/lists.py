@@ -121,7 +121,7 @@ def list_schedules(
     if json:
         print_json(found)
     elif not found:
-        is_narrowed = any(it is not None for key, it in wanted.items() if key != "order")
+        is_narrowed = any(value is not None for key, value in wanted.items() if key != "order")
         none = "no schedules; create one with `rota schedules create`"
         remark("no schedules match" if is_narrowed else none)
     else:
@@ -150,7 +150,8 @@ def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False
 
 
 def _coming(app: App, name: str, tenant: str) -> tuple[list[PreviewRow], str | None]:
-    """A timing that cannot be followed here does not keep the rest from being shown."""
+    """Return the coming times. A timing that cannot be computed does not prevent the rest of the
+    output."""
     try:
         return app.schedules.sync.preview(name, tenant=tenant, count=3), None
     except TimingError as error:

@@ -1,4 +1,4 @@
-"""The coming load, drawn: a row a day, a column an hour, the darker the more runs start."""
+"""The coming load as a map: a row per day, a column per hour, darker for more starts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def draw(load: Load) -> None:
         cells = "".join(f"{_shade(count, most) * 2} " for count in day.hours)
         say(f"{day.day:%a %d %b} {cells}".rstrip())
     say(f"{'':11}{_legend(most)}")
-    _section("pile-ups", [_pile_up(one) for one in load.pile_ups])
+    _section("pile-ups", [_pile_up(pile_up) for pile_up in load.pile_ups])
     _section(
         "likely overlaps, based on the duration of past runs",
-        [_overlap(one) for one in load.overlaps],
+        [_overlap(overlap) for overlap in load.overlaps],
     )
-    _section("suggestions", [_advice(one) for one in load.suggestions])
+    _section("suggestions", [_advice(suggestion) for suggestion in load.suggestions])
     _section("not included", [f"{one.schedule}: {one.reason}" for one in load.left_out])
 
 
@@ -41,7 +41,7 @@ def _shade(count: int, most: int) -> str:
 
 
 def _legend(most: int) -> str:
-    """The smallest count of each shade."""
+    """Return the smallest count of each shade."""
     counts = sorted({_shade(count, most): count for count in range(most, 0, -1)}.items(),
                     key=lambda pair: pair[1]) if most <= 10_000 else []  # fmt: skip
     starts = " ".join(f"{shade} from {least}" for shade, least in counts)

@@ -1,4 +1,4 @@
-"""How schedules look."""
+"""The output about schedules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rota.model.schedule_info import BackfillInfo, ScheduleInfo
     from rota.timing.preview import PreviewRow
 
-# Of a backfill; who wants all of them has a program read them.
+# The listed runs of a backfill; a program gets all with --json.
 _SHOWN_TIMES = 50
 HEADERS = ("NAME", "STATE", "JOB", "WHEN", "NEXT", "LAST", "RUNS>", "SUCCESS>", "NOTE")
 
@@ -221,7 +221,7 @@ def _why(one: OccurrenceInfo) -> str:
 
 
 def _decided(one: OccurrenceInfo, now: datetime, is_absolute: bool) -> tuple[str, str]:
-    """Nobody decided about what people asked for."""
+    """Return empty texts for manual runs, for which there was no decision."""
     if _is_manual(one):
         return "", ""
     claimed = times.shown(one.claimed_at, now, is_absolute)
@@ -240,7 +240,7 @@ def _occurrence_news(one: OccurrenceInfo) -> str:
 
 
 def _filled(one: OccurrenceInfo) -> str:
-    """The stretch of a backfill."""
+    """Return the period of a backfill."""
     ends = [(one.details or {}).get(name) for name in ("from_at", "until_at")]
     return " to ".join(times.absolute(datetime.fromisoformat(at)) for at in ends if at)
 

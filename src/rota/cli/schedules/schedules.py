@@ -1,4 +1,4 @@
-"""`rota schedules`: make, change, stop and start them."""
+"""`rota schedules`: create, change, pause and resume schedules."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def delete(
         )
     runs = f", {plural(cancelled, 'waiting run')} cancelled" if cancel_waiting else ""
     text = f'schedule "{whole_name(tenant, name)}" deleted{runs}'
-    told = {"schedule": name, "tenant": tenant, "action": "deleted", "cancelled_runs": cancelled}
-    tell(json, text, **told)
+    facts = {"schedule": name, "tenant": tenant, "action": "deleted", "cancelled_runs": cancelled}
+    tell(json, text, **facts)
 
 
 @commands.command("enable")
@@ -113,8 +113,8 @@ def enable(
     with administer(ctx) as app:
         is_changed = acting(app).enable(name, reason, tenant=tenant)
     text = f'schedule "{whole_name(tenant, name)}" {switched("enabled", is_changed)}'
-    told = {"schedule": name, "tenant": tenant, "action": "enabled", "is_changed": is_changed}
-    tell(json, text, **told)
+    facts = {"schedule": name, "tenant": tenant, "action": "enabled", "is_changed": is_changed}
+    tell(json, text, **facts)
 
 
 @commands.command("disable")
@@ -125,8 +125,8 @@ def disable(
     with administer(ctx) as app:
         is_changed = acting(app).disable(name, reason, tenant=tenant)
     text = f'schedule "{whole_name(tenant, name)}" {switched("disabled", is_changed)}'
-    told = {"schedule": name, "tenant": tenant, "action": "disabled", "is_changed": is_changed}
-    tell(json, text, **told)
+    facts = {"schedule": name, "tenant": tenant, "action": "disabled", "is_changed": is_changed}
+    tell(json, text, **facts)
 
 
 @commands.command("pause")
@@ -150,8 +150,8 @@ def pause(
         paused = app.schedules.sync.get(name, tenant=tenant)
     end_at = times.absolute(paused.paused_until) if paused.paused_until else "it is resumed"
     text = f'schedule "{whole_name(tenant, name)}" {switched("paused", is_changed)} until {end_at}'
-    told = {"schedule": name, "tenant": tenant, "action": "paused", "is_changed": is_changed}
-    tell(json, text, **told)
+    facts = {"schedule": name, "tenant": tenant, "action": "paused", "is_changed": is_changed}
+    tell(json, text, **facts)
 
 
 @commands.command("resume")
@@ -169,8 +169,8 @@ def resume(
     with administer(ctx) as app:
         is_changed = acting(app).resume(name, reason, catch_up=catch_up, tenant=tenant)
     text = f'schedule "{whole_name(tenant, name)}" {"resumed" if is_changed else "was not paused"}'
-    told = {"schedule": name, "tenant": tenant, "action": "resumed", "is_changed": is_changed}
-    tell(json, text, **told)
+    facts = {"schedule": name, "tenant": tenant, "action": "resumed", "is_changed": is_changed}
+    tell(json, text, **facts)
 
 
 @commands.command("trigger")
@@ -214,7 +214,7 @@ def reschedule(
         acting(app).reschedule(name, instant, tenant=tenant, reason=reason)
         moved = app.schedules.sync.get(name, tenant=tenant)
         now = app.clock.sync.now()
-    # One that is paused or disabled has no next time, and keeps the instant that was set.
+    # A paused or disabled schedule has no next time, and keeps the instant that was set.
     at_last = times.both(moved.moved_to or moved.next_run_at, now)
     text = f'schedule "{whole_name(tenant, name)}" runs next at {at_last}'
     if moved.state in ("paused", "disabled"):

@@ -1,4 +1,4 @@
-"""`rota schedules templates`: timings to start from, by name."""
+"""`rota schedules templates`: named timings for new schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota schedules preview`, `backfill`, `history` and `simulate`: what comes, and what was."""
+"""`rota schedules preview`, `backfill`, `history` and `simulate`: coming and past times."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _rows(
     timing: dict[str, Any],
     window: dict[str, Any],
 ) -> list[PreviewRow]:
-    """What says everything itself needs no database."""
+    """Compute a complete timing without the database."""
     if name is None and window["after"] is not None and timing.get("calendar") is None:
         from rota.admin.schedules.plans import preview_unsaved
 
@@ -116,7 +116,7 @@ def backfill(
     first, last = values.since(start, "--from"), values.since(end, "--until")
     with administer(ctx) as app:
         now = app.clock.sync.now()
-        ends: Any = [_at(one, now) for one in (first, last)]
+        ends: Any = [_at(end_, now) for end_ in (first, last)]
         asked: Any = {"rate": rate, "priority": priority, "again": again, "tenant": tenant}
         done = acting(app).backfill(name, *ends, dry_run=True, **asked)
         if not dry_run:
@@ -200,7 +200,7 @@ def history(
 
 
 def _at(given: datetime | timedelta | None, now: datetime) -> datetime | None:
-    """A duration is counted back from now."""
+    """Count a duration back from now."""
     return now - given if isinstance(given, timedelta) else given
 
 

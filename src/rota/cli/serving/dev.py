@@ -1,4 +1,4 @@
-"""`rota dev`: everything that an application needs, on one machine, restarted when it changes."""
+"""`rota dev`: all that an application needs, on one machine, restarted when the code changes."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def _run(found: Loaded, roots: list[Path]) -> None:
 
 
 def _api(app: App) -> tuple[ApiServer | None, dict[str, str]]:
-    """The server and what the banner says of it. Without a configured token there is one for this
-    start, on loopback only: other users and programs of this machine do not know it."""
+    """Return the server and its lines of the banner. Without a configured token, a token is made
+    for this start, on loopback only: other users and programs of this machine do not know it."""
     from rota.api.serve import ApiServer, address, is_loopback, listen_near
     from rota.web.app import Site
 
@@ -134,7 +134,7 @@ def _database(app: App, applied: list[Migration]) -> str:
 
 
 def _psql(app: App) -> str:
-    """A line to copy. The password stays in its file, or with whoever configured it."""
+    """Return a command line to copy. The password stays in its file, or where it was configured."""
     password = (
         f"PGPASSWORD=$(cat {_short(app.embedded_home)}/password) " if app.embedded_home else ""
     )

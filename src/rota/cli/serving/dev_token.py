@@ -1,4 +1,4 @@
-"""The token of one start of `rota dev`, for the person who started it."""
+"""The token of one start of `rota dev`, for the user who started it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ def new() -> str:
 
 
 def take() -> str:
-    """The token of the environment, which handlers do not inherit, or a new one."""
+    """Return the token of the environment, which handlers do not inherit, or a new one."""
     return os.environ.pop(VARIABLE, "") or new()
 
 
 def write(token: str) -> Path:
-    """Into a file for its owner alone, so that a command line need not contain it."""
+    """Write the token to a file that only its owner can read, so that no command line contains
+    it."""
     from rota.embedded.paths import default_data_dir
 
     place = default_data_dir().parent

@@ -1,7 +1,7 @@
 """`rota dev` restarts its program when the code changes.
 
 A supervisor watches the files and starts the program as its child. It also keeps a share of the
-embedded server, so that the database and who is connected to it do not notice a restart.
+embedded server, so that the database and its connections survive a restart.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 VARIABLE = "ROTA_DEV"
 _LOOK_SECONDS = 0.1
 _WATCH_SECONDS = 0.4
-# What running attempts get before they are cut off and handed back: a programmer waits.
+# The time for running attempts before they are interrupted and handed back: the developer is
+# waiting.
 _PATIENCE_SECONDS = 3.0
 _SKIPPED = {"__pycache__", "node_modules"}
 _FILES = 10_000
 
 
 class Reloader:
-    """Starts the program, and starts it again when a file has changed."""
+    """Starts the program, and restarts it when a file has changed."""
 
     def __init__(self, command: Sequence[str], roots: Sequence[Path]) -> None:
         self._command = list(command)
@@ -51,7 +52,7 @@ class Reloader:
 
     def run(self) -> int:
         stops = (signal.SIGINT, signal.SIGTERM)
-        before = {one: signal.signal(one, self._on_signal) for one in stops}
+        before = {number: signal.signal(number, self._on_signal) for number in stops}
         try:
             self._start()
             while not self._signals:
@@ -62,8 +63,8 @@ class Reloader:
             self._kill()
             if self._server is not None:
                 self._server.stop()
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._signals += 1
@@ -80,12 +81,12 @@ class Reloader:
             self._start()
 
     def _changed(self) -> str | None:
-        """The name of a file that is new, other or gone, once they have all settled."""
+        """Return the name of a new, changed or deleted file, once all files have settled."""
         now = time.monotonic()
         if now < self._watch_at:
             return None
         seen = snapshot(self._roots)
-        # A large tree is looked at less often: a tenth of one core at most.
+        # A large tree is checked less often: at most a tenth of one core.
         self._watch_at = time.monotonic() + max(_WATCH_SECONDS, 10 * (time.monotonic() - now))
         if seen == self._seen:
             return None
@@ -100,7 +101,7 @@ class Reloader:
         ours, theirs = socket.socketpair()
         self._starts += 1
         with theirs:
-            # A group of its own: Ctrl-C comes here, and is passed on once.
+            # In its own process group: Ctrl-C reaches the supervisor, which forwards it once.
             self._child = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -118,7 +119,7 @@ class Reloader:
         self._line = ours
 
     def _hear(self) -> None:
-        """Where the embedded server is: hold it, too."""
+        """Read where the embedded server is, and share it."""
         if self._line is None or self._server is not None:
             return
         with contextlib.suppress(BlockingIOError, ValueError):
@@ -127,7 +128,8 @@ class Reloader:
                 self._server = _share(Path(words["data_dir"]))
 
     def _end_child(self) -> None:
-        """In order; what still runs after a while is cut off, and handed back."""
+        """Stop the child gracefully; attempts that still run after a while are interrupted and
+        handed back."""
         child, self._child = self._child, None
         if child is None:
             return
@@ -142,7 +144,7 @@ class Reloader:
             time.sleep(_LOOK_SECONDS)
 
     def _stop(self) -> int:
-        """Each Ctrl-C is passed on: the second one tells the program not to wait."""
+        """Forward each Ctrl-C: after the second, the program does not wait for its attempts."""
         child, passed_on = self._child, 0
         if child is None:
             return 0
@@ -173,7 +175,7 @@ def _share(data_dir: Path) -> EmbeddedPostgres | None:
 
 
 class ReloadParent:
-    """The supervisor, as the program sees it that was started by one."""
+    """The connection of a program to the supervisor that started it."""
 
     def __init__(self, line: socket.socket, starts: int) -> None:
         self._line = line
@@ -182,7 +184,7 @@ class ReloadParent:
 
     @classmethod
     def inherited(cls) -> ReloadParent | None:
-        """The supervisor that started this process, if one did."""
+        """Return the supervisor that started this process, if there is one."""
         words = os.environ.pop(VARIABLE, "")
         if not words:
             return None
@@ -195,14 +197,15 @@ class ReloadParent:
             self._line.sendall(json.dumps({"data_dir": data_dir and str(data_dir)}).encode())
 
     def _watch(self) -> None:
-        """It never writes: what comes is its end, and the program shall not outlive it."""
+        """Stop the program when the supervisor ends. The supervisor never writes, so the read
+        returns only then."""
         with contextlib.suppress(OSError):
             self._line.recv(1)
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 def snapshot(roots: Sequence[Path]) -> dict[str, Any]:
-    """Every .py file with its time of change."""
+    """Return every .py file with its modification time."""
     found: dict[str, Any] = {}
     for root in roots:
         for entry in _python_files(str(root)):

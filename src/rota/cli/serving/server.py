@@ -1,4 +1,4 @@
-"""`rota server`: the API, for whoever has the token."""
+"""`rota server`: the API and the dashboard."""
 
 from __future__ import annotations
 

@@ -74,13 +74,13 @@ def delete(
 
 
 def _confirm(name: str, found: TenantAmount) -> None:
-    """All of it is more than one may think: say how much before it is too late."""
-    said = (
+    """Ask with the amount of data: it may be more than expected."""
+    amount = (
         f'tenant "{name}" has {plural(found.schedules, "schedule")}, '
         f"{plural(found.open_runs + found.running, 'open run')} ({found.running:,} running), "
         f"{plural(found.ended_runs, 'ended run')} and {plural(found.keys, 'key')}"
     )
     if not sys.stdin.isatty():
-        values.refuse("--yes", f"required without a terminal: {said}")
-    remark(said)
+        values.refuse("--yes", f"required without a terminal: {amount}")
+    remark(amount)
     typer.confirm("Delete all of it, including attempts and log lines?", abort=True, err=True)

@@ -1,4 +1,4 @@
-"""`rota tenants`: whose data it is; settings, pause and resume."""
+"""`rota tenants`: list and show tenants; settings, pause and resume."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ HEADERS = (
     "TENANT", "STATE", "WAITING>", "HELD>", "RUNNING>", "SUCCEEDED TODAY>", "FAILED TODAY>",
     "SCHEDULES>", "NOTE",
 )  # fmt: skip
-# What `none` on the command line clears.
+# The settings that `none` on the command line clears.
 _NUMBERS = (
     "max_waiting", "max_runs_per_day", "max_bytes_per_day", "retention_days",
     "failed_retention_days",
@@ -91,7 +91,7 @@ def list_tenants(
     if json:
         print_json(found)
     elif found:
-        table(HEADERS, [_row(one, now, absolute) for one in found])
+        table(HEADERS, [_row(tenant, now, absolute) for tenant in found])
         if page.cursor is None and after is None:
             remark(plural(len(found), "tenant"))
     else:
@@ -105,7 +105,7 @@ def list_tenants(
 
 def _row(one: TenantInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
     state = "paused" if one.is_paused else "active"
-    done = (f"{it:,}" for it in (one.running, one.succeeded_today, one.failed_today))
+    done = (f"{count:,}" for count in (one.running, one.succeeded_today, one.failed_today))
     counts = (f"{one.waiting:,}", f"{one.held:,}" if one.held else "", *done)
     news = _pause(one, lambda at: times.shown(at, now, is_absolute)) or one.description
     return one.name, state, *counts, one.schedules, news
@@ -241,9 +241,9 @@ def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable
     def one(app: App, name: str) -> str:
         held = app.tenants.by(actor()).sync.pause(name, reason, until)
         end = app.tenants.sync.get(name).paused_until
-        said = switched("paused", held is not None)
-        said = f"{said} until {times.absolute(end) if end else 'it is resumed'}"
-        return f"{said}; {plural(held, 'run')} held" if held else said
+        text = switched("paused", held is not None)
+        text = f"{text} until {times.absolute(end) if end else 'it is resumed'}"
+        return f"{text}; {plural(held, 'run')} held" if held else text
 
     return one
 

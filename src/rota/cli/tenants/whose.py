@@ -1,4 +1,4 @@
-"""`acme/sync`, as lists print what a tenant owns, is a name that commands take."""
+"""Reads names such as `acme/sync`, as lists print what a tenant owns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rota.model.tenant import split_name
 if TYPE_CHECKING:
     from rota.app import App
 
-# Whether a tenant, or none, has something of that name: application, name, tenant.
+# Whether a tenant, or no tenant, owns a record with this name: application, name, tenant.
 IsThere = Callable[["App", str, str], bool]
 Whose = Callable[[typer.Context, typer.CallbackParam, str | None], str | None]
 
@@ -24,8 +24,8 @@ def whole_name(tenant: str, name: str) -> str:
 
 
 def named(app: App, name: str, is_there: IsThere) -> tuple[str | None, str]:
-    """The tenant that a name begins with, and the rest. What no tenant owns may have a slash in its
-    name: then that one is meant, unless there are both."""
+    """Return the tenant that a name begins with, and the rest. A record without a tenant may have a
+    slash in its name: then it is meant, unless both exist."""
     tenant, rest = split_name(name)
     if tenant is None or not is_there(app, name, ""):
         return tenant, rest
@@ -39,8 +39,8 @@ def named(app: App, name: str, is_there: IsThere) -> tuple[str | None, str]:
 
 
 def new_name(ctx: typer.Context, name: str, tenant: str) -> tuple[str, str]:
-    """The tenant and the name of what is made. `--tenant` leaves no slash to the name, because
-    other commands would take what is before it for the tenant."""
+    """Return the tenant and the name of a new record. With `--tenant` the name may not contain a
+    slash, because other commands would read the part before it as the tenant."""
     owner, rest = split_name(name)
     if owner is None:
         return tenant, name
@@ -60,7 +60,8 @@ def is_given(ctx: typer.Context, key: str) -> bool:
 
 
 def _whose(is_there: IsThere, *keys: str) -> Whose:
-    """For `--tenant`, which is read after the name that it belongs to, unless it is given."""
+    """Return the callback of `--tenant`: unless it is given, the tenant is taken from the name,
+    which is parsed before it."""
 
     def callback(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
         if is_given(ctx, str(param.name)) or ctx.resilient_parsing:

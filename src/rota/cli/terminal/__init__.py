@@ -1,1 +1,1 @@
-"""What all commands share: output, times, values, flags."""
+"""The common parts of commands: output, times, values, flags."""

@@ -1,4 +1,4 @@
-"""One action on several things: all of them, even if some fail."""
+"""One action on several records: it continues even if some fail."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ def each(
     *,
     is_json: bool = False,
 ) -> int:
-    """Says what became of each: what the action answers. With JSON one list of
-    `{noun, is_done, result | error}`. 1 if any failed; a database that is away ends it."""
+    """Print the result of each. With JSON, one list of `{noun, is_done, result | error}`. Return 1
+    if any failed; an unreachable database ends the command."""
     from rota.cli.main import fail
     from rota.errors import DatabaseError, RotaError, SchemaError
 
-    told: list[dict[str, object]] = []
+    results: list[dict[str, object]] = []
     code = 0
     with administer(ctx) as app:
         for thing in things:
             try:
                 result = action(app, thing)
-                told.append({noun: thing, "is_done": True, "result": result})
+                results.append({noun: thing, "is_done": True, "result": result})
                 if not is_json:
                     say(f"{noun} {_shown(thing)} {result}")
             except (DatabaseError, SchemaError):
                 raise
             except RotaError as error:
-                flags = {flag for one in ctx.command.params for flag in one.opts}
+                flags = {flag for param in ctx.command.params for flag in param.opts}
                 code = max(code, fail(error, flags))
-                told.append({noun: thing, "is_done": False, "error": typed(str(error), flags)})
+                results.append({noun: thing, "is_done": False, "error": typed(str(error), flags)})
     if is_json:
-        print_json(told)
+        print_json(results)
     return code
 
 

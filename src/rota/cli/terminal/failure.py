@@ -1,4 +1,4 @@
-"""What went wrong, in the form in which a command says so."""
+"""The errors of commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class Failure(Exception):
 
 
 def is_away(error: Exception) -> bool:
-    """Whether the database cannot be reached just now: it restarts, or the network is down."""
+    """Return whether the database is unreachable at present: it restarts, or the network is
+    down."""
     from rota.errors import DatabaseError
 
     state = error.sqlstate if isinstance(error, DatabaseError) else "-"

@@ -9,12 +9,12 @@ import typer
 
 from rota.cli.terminal import times
 
-# Not --timezone, which is a schedule's own, as in Python, SQL and the API.
+# Not --timezone, which belongs to schedules, as in Python, SQL and the API.
 DISPLAY_ZONE = "--display-timezone"
 
 
 def _use_zone(name: str | None) -> str | None:
-    """Taken at once, so that times among the other arguments are read by the same clocks."""
+    """Set the zone at once, so that times in other arguments are read in it."""
     if name is not None:
         times.use_zone(name, DISPLAY_ZONE)
     return name
@@ -57,7 +57,7 @@ Reset = Annotated[
 
 
 def to_reset(given: Sequence[str] | None) -> bool | Sequence[str]:
-    """`all`: every field that an operator has changed."""
+    """Read fields to reset; `all` means every field that an operator has changed."""
     return True if given and "all" in given else given or ()
 
 
@@ -66,7 +66,7 @@ def _as_argument(ctx: typer.Context, name: str | None) -> None:
         ctx.default_map = {**(ctx.default_map or {}), "name": name}
 
 
-# The name of what is made is an argument; as an option it is taken too, and not shown.
+# The name of a new record is an argument; as an option it is accepted too, but not shown.
 NameOption = Annotated[
     str | None,
     typer.Option("--name", hidden=True, is_eager=True, callback=_as_argument, expose_value=False),

@@ -1,4 +1,4 @@
-"""Names for the shell to complete: from the database of this place, or none if it is away."""
+"""Shell completion of names: from the current database, or none if it is unreachable."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def _complete(ask: Callable[..., list[str]]) -> Callable[[typer.Context, str], l
         try:
             with administer(ctx) as app:
                 found = ask(app)
-        # A shell that waits for completions has no use for an error.
+        # A shell that waits for completions cannot use an error.
         except Exception:
             return []
-        # A shell shows and inserts them as they are: only what it can.
+        # A shell shows and inserts names as they are: offer only printable ones.
         good = [name for name in found if name.startswith(incomplete) and name.isprintable()]
         return good[:_MOST]
 
@@ -33,13 +33,13 @@ def _complete(ask: Callable[..., list[str]]) -> Callable[[typer.Context, str], l
 
 
 def _schedules(app: App) -> list[str]:
-    """As lists print them."""
+    """Return names as lists print them."""
     found = app.schedules.sync.page(limit=10_000).items
-    return [whole_name(it.tenant, it.name) for it in found]
+    return [whole_name(schedule.tenant, schedule.name) for schedule in found]
 
 
 def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
-    """Of values that are known beforehand."""
+    """Complete values that are known in advance."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
@@ -57,8 +57,8 @@ subject_names = _complete(
 )
 tenant_names = _complete(lambda app: [it.name for it in app.tenants.sync.page(limit=1000).items])
 limit_names = _complete(
-    lambda app: [whole_name(it.tenant, it.name) for it in app.limits.sync.list()]
+    lambda app: [whole_name(limit.tenant, limit.name) for limit in app.limits.sync.list()]
 )
-calendar_names = _complete(lambda app: [it.name for it in app.calendars.sync.list()])
-cleanup_names = _complete(lambda app: [it.name for it in app.cleanup.sync.list()])
+calendar_names = _complete(lambda app: [calendar.name for calendar in app.calendars.sync.list()])
+cleanup_names = _complete(lambda app: [rule.name for rule in app.cleanup.sync.list()])
 template_names = _complete(lambda app: [it.name for it in app.schedules.sync.templates()])

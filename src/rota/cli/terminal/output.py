@@ -1,4 +1,4 @@
-"""JSON for programs, tables for people. Answers go to stdout, remarks to stderr."""
+"""JSON for programs, tables for people. Results go to stdout, remarks to stderr."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ STATE_STYLES = {
     "critical": "red", "warning": "yellow",
 }  # fmt: skip
 _one_line: ContextVar[bool] = ContextVar("one_line", default=False)
-# What is left to the last column on a narrow terminal.
+# The least width of the last column on a narrow terminal.
 _LAST_COLUMN = 12
 _INDENT = "  "
 
 
 def say(text: str) -> None:
-    """The answer of a command that did something."""
+    """Print the result of an action."""
     typer.echo(entry(text, _INDENT))
 
 
 def remark(text: str) -> None:
-    """What is worth knowing beside the answer."""
+    """Print additional information on stderr."""
     typer.echo(entry(advised(text), _INDENT), err=True)
 
 
 def print_json(value: object) -> None:
-    """One document; times in ISO 8601, UTC."""
+    """Print one document; times in ISO 8601, UTC."""
     typer.echo(_json(value, indent=None if _one_line.get() else 2))
 
 
@@ -55,7 +55,7 @@ def _json(value: object, indent: int | None = None) -> str:
 
 @contextmanager
 def one_line_json(is_wanted: bool = True) -> Iterator[None]:
-    """Whoever reads document after document wants one on each line."""
+    """Print each document on one line, for readers of a sequence of documents."""
     before = _one_line.set(is_wanted)
     try:
         yield
@@ -64,7 +64,7 @@ def one_line_json(is_wanted: bool = True) -> Iterator[None]:
 
 
 def tell(is_json: bool, text: str, **what: object) -> None:
-    """What a command has done, in words or as facts."""
+    """Print the result of a command, in words or as JSON."""
     if is_json:
         print_json(what)
     else:
@@ -72,7 +72,7 @@ def tell(is_json: bool, text: str, **what: object) -> None:
 
 
 def switched(state: str, is_changed: bool) -> str:
-    """What a switch has done: `paused`, or `was already paused`."""
+    """Return the result of a switch: `paused`, or `was already paused`."""
     return state if is_changed else f"was already {state}"
 
 
@@ -83,7 +83,7 @@ def _plain(value: Any) -> Any:
         case Mapping():
             return {str(key): _plain(item) for key, item in value.items()}
         case float() if not math.isfinite(value):
-            return None  # JSON has no word for it
+            return None  # JSON cannot express it
         case str() | int() | float() | None:
             return value
         case list() | tuple() | set():
@@ -95,17 +95,18 @@ def _plain(value: Any) -> Any:
 
 
 def console(least: int = 0) -> Console:
-    """`least`: so many columns, even on a terminal that has to break its lines then."""
+    """Return a console with at least `least` columns, even if the terminal has to wrap its
+    lines."""
     from rich.console import Console
 
-    # Into a pipe nothing is cut: grep and awk get whole lines.
+    # Nothing is cut in a pipe: grep and awk get whole lines.
     width = max(least, get_terminal_size().columns) if sys.stdout.isatty() else 100_000
     return Console(width=width, highlight=False)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns whose header ends in `>` are numbers. The last one is cut to the terminal's width,
-    the others are shown whole."""
+    """Print a table. Columns whose header ends in `>` are numbers. The last one is cut to the
+    terminal's width, the others are shown whole."""
     from rich.table import Table
     from rich.text import Text
 
@@ -126,7 +127,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
-    """Name and value, a line each; empty values are left out."""
+    """Print name and value on a line each; leave out empty values."""
     from rich.text import Text
 
     out = console()
@@ -148,23 +149,23 @@ def heading(text: str) -> None:
 
 
 def block(text: str) -> None:
-    """Text of several lines, indented."""
+    """Print text of several lines, indented."""
     for line in lines(text).rstrip("\n").split("\n"):
         typer.echo(f"{_INDENT}{line}")
 
 
 def json_block(value: object) -> None:
-    """A document below its heading."""
+    """Print a document below its heading."""
     block(_json(value, indent=2))
 
 
 def listed(values: object) -> str:
-    """`a, b`, of a column that holds a list, or should."""
+    """Return `a, b` for a column that contains a list, or should."""
     return ", ".join(map(str, values)) if isinstance(values, list | tuple) else str(values or "")
 
 
 def as_pairs(value: object) -> Mapping[str, Any]:
-    """Of a column that holds an object, or should."""
+    """Return the object in a column that contains one, or should."""
     return value if isinstance(value, Mapping) else {} if value is None else {"unreadable": value}
 
 
@@ -174,5 +175,5 @@ def first_line(value: object) -> str:
 
 
 def compact(value: object) -> str:
-    """JSON on one line, for people."""
+    """Return JSON on one line, for people."""
     return _json(value)

@@ -1,8 +1,8 @@
-"""`--limit`, `--after` and `--order`: the same of every list.
+"""`--limit`, `--after` and `--order`: the same for every list.
 
-A list that may be long is shown in pages. Below each page stands the cursor that leads to the next
-one. A place in a list by ids is the id itself; any other is a token that holds for its list and its
-order alone.
+A list that may be long is shown in pages. Each page ends with the cursor of the next one. A
+position in a list by ids is the id itself; any other is a token that is valid only for its list and
+its order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AFTER_HELP = "Show the next page: the cursor printed below the previous one."
 Limit = Annotated[
     int, typer.Option("--limit", min=1, max=1000, metavar="N", help=_LIMIT_HELP)
 ]  # fmt: skip
-# Of what people define: there are hundreds, and programs want them all.
+# For records that people define: there are hundreds, and programs want them all.
 LongLimit = Annotated[
     int, typer.Option("--limit", min=1, max=10_000, metavar="N", help=_LIMIT_HELP)
 ]  # fmt: skip
@@ -34,7 +34,7 @@ NEWEST = ("newest", "oldest")
 
 
 def sorted_by(*orders: str) -> Any:
-    """The option `--order` of a list; `order` reads what it was given."""
+    """Return the option `--order` of a list; `order` reads its value."""
     return typer.Option("--order", metavar="ORDER", help=f"Sort order: {', '.join(orders)}.")
 
 
@@ -43,12 +43,12 @@ def order(text: str, orders: tuple[str, ...]) -> Any:
 
 
 def place(after_id: int | None) -> tuple[int] | None:
-    """Where a page of a list by ids begins."""
+    """Return where a page of a list by ids begins."""
     return None if after_id is None else (after_id,)
 
 
 def read(kind: str, token: str | None) -> tuple[Any, ...] | None:
-    """Where a page begins. `kind` is the list and its order."""
+    """Return where a page begins. `kind` is the list and its order."""
     if token is None:
         return None
     try:
@@ -58,7 +58,7 @@ def read(kind: str, token: str | None) -> tuple[Any, ...] | None:
 
 
 def more(shown: int, cursor: tuple[Any, ...] | int | str | None, kind: str = "") -> None:
-    """How to get the next page, where there is one."""
+    """Print how to get the next page, if there is one."""
     if cursor is None:
         return
     if isinstance(cursor, tuple):

@@ -1,5 +1,5 @@
-"""Which application and configuration a command was told of: those that it advises need them too,
-because the URL of the database may stand there."""
+"""The application and configuration of a command: commands that it suggests need them too, because
+the URL of the database may be in the configuration."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextvars import ContextVar
 
 WITH_VALUE = ("--app", "--config")
 _told: ContextVar[str] = ContextVar("told", default="")
-# A command, with the application that the library knows of.
+# A command, with the application that the library named.
 _COMMAND = r"rota (?:--app \S+ )?(?=[a-z])"
 _IN_TEXT = re.compile(f"`{_COMMAND}")
 _ALONE = re.compile(f"^{_COMMAND}")
 
 
 def note_place(words: Sequence[str]) -> None:
-    """As the command line says it."""
+    """Remember the options of the command line."""
     found: dict[str, str] = {}
     rest = iter(words)
     for word in rest:
@@ -28,10 +28,10 @@ def note_place(words: Sequence[str]) -> None:
 
 
 def advised(text: str) -> str:
-    """A text, with what its commands in backticks need."""
+    """Add the options to the commands in backticks of a text."""
     return _IN_TEXT.sub(lambda _: f"`rota{_told.get()} ", text) if _told.get() else text
 
 
 def whole_command(line: str) -> str:
-    """A line that is a command of Rota, or of something else."""
+    """Add the options to a line, if it is a command of Rota."""
     return _ALONE.sub(lambda _: f"rota{_told.get()} ", line) if _told.get() else line

@@ -1,4 +1,4 @@
-"""How far long work is: on a terminal, beside the answer, and gone when the work is done."""
+"""Progress of long work: on a terminal, beside the result, and removed when the work is done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """`bar.advance(500)` after each portion; `bar.expect(n)` once it is known how much there is."""
+    """`bar.advance(500)` after each batch; `bar.expect(n)` once the total is known."""
 
     def __init__(self, shown: Progress | None = None, title: str = "") -> None:
         self._shown = shown
@@ -33,8 +33,8 @@ class Bar:
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Bar]:
-    """`with progress("retrying runs", total=n) as bar:`. Draws nothing where nobody looks: into a
-    pipe, a file, a log. It goes to standard error, so that the answer stays clean."""
+    """`with progress("retrying runs", total=n) as bar:`. It draws nothing into a pipe, a file or a
+    log, and goes to standard error, so that the result stays clean."""
     if not sys.stderr.isatty():
         yield Bar()
         return

@@ -1,4 +1,4 @@
-"""Times and durations as people say them, by the viewer's clocks."""
+"""Times and durations in words, in the viewer's zone."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ VARIABLE = "ROTA_CLI_TIMEZONE"
 
 
 class _Viewer:
-    """Whose clocks; no zone: the machine's."""
+    """The viewer's zone; None is the machine's."""
 
     zone: ZoneInfo | None = None
     is_asked_for = False
 
 
 def use_environment() -> None:
-    """The start of every command. A misspelt TZ would silently become UTC."""
+    """Read TZ at the start of every command. A misspelt TZ would silently become UTC."""
     _Viewer.zone, _Viewer.is_asked_for = None, False
     if name := os.environ.get(VARIABLE):
         _Viewer.zone = _find(name, VARIABLE)
@@ -48,12 +48,13 @@ def _find(name: str, source: str) -> ZoneInfo:
 
 
 def zone() -> ZoneInfo | None:
-    """The viewer's; None: whatever the machine has."""
+    """Return the viewer's zone; None is the machine's."""
     return _Viewer.zone
 
 
 def zone_name() -> str:
-    """The viewer's by name, for what is counted by hours; UTC where the machine's has none."""
+    """Return the name of the viewer's zone, for counts by hour; UTC if the machine's has no
+    name."""
     if _Viewer.zone is not None:
         return _Viewer.zone.key
     name = os.environ.get("TZ", "").removeprefix(":")
@@ -66,7 +67,7 @@ def zone_name() -> str:
 
 
 def local(at: datetime) -> datetime:
-    """By the viewer's clocks; what has no zone was read from them."""
+    """Convert to the viewer's zone; a time without a zone is already in it."""
     if at.tzinfo is None and _Viewer.zone is not None:
         return at.replace(tzinfo=_Viewer.zone)
     return at.astimezone(_Viewer.zone)
@@ -82,12 +83,12 @@ def ago(at: datetime | None, now: datetime) -> str:
 
 
 def absolute(at: datetime | None) -> str:
-    """In the viewer's zone."""
+    """Return the time in the viewer's zone."""
     return local(at).strftime("%Y-%m-%d %H:%M:%S %Z") if at else ""
 
 
 def shown(at: datetime | None, now: datetime, is_absolute: bool) -> str:
-    """In a list. A zone that was named on the command line asks for absolute times, too."""
+    """Return a time for a list. A zone on the command line also selects absolute times."""
     return absolute(at) if is_absolute or _Viewer.is_asked_for else ago(at, now)
 
 

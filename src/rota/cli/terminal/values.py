@@ -1,4 +1,4 @@
-"""Durations, instants, JSON and lists from text. What is wrong fails before anything is sent."""
+"""Durations, instants, JSON and lists from text. Invalid values fail before anything is sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refuse(option: str, message: str) -> NoReturn:
 
 
 def seconds(text: str | None, option: str) -> float | None:
-    """A duration, as every interface takes it; a bare number is seconds."""
+    """Read a duration, as every interface does; a bare number is seconds."""
     if text is None:
         return None
     found = read_duration(text)
@@ -42,7 +42,7 @@ def key_keep(text: str | None) -> float | Literal["forever"] | None:
 
 
 def instant(text: str | None, option: str) -> datetime | None:
-    """ISO 8601; without a zone it is the viewer's own."""
+    """Read ISO 8601; without a zone it is in the viewer's zone."""
     if text is None:
         return None
     try:
@@ -59,7 +59,7 @@ def instant(text: str | None, option: str) -> datetime | None:
 
 
 def since(text: str | None, option: str) -> datetime | timedelta | None:
-    """A duration back from now, or an instant."""
+    """Read a duration back from now, or an instant."""
     if text is None:
         return None
     if is_duration(text):
@@ -71,7 +71,7 @@ def since(text: str | None, option: str) -> datetime | timedelta | None:
 
 
 def choice(text: str | None, allowed: tuple[str, ...], option: str) -> Any:
-    """One of these words, or none."""
+    """Read one of these words; None if none is given."""
     if text is not None and text not in allowed:
         noun = option.lstrip("-").replace("-", " ")
         refuse(option, f"unknown {noun} {text!r}; choose from {', '.join(allowed)}")
@@ -92,7 +92,7 @@ def boolean(text: str | None, option: str) -> bool | None:
 
 
 def pairs(given: list[str] | None, option: str) -> dict[str, str] | None:
-    """`key:value`, each."""
+    """Read each as `key:value`."""
     found = [text.partition(":") for text in given or []]
     for key, colon, _ in found:
         if not key or not colon:
@@ -101,14 +101,14 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str] | None:
 
 
 def names(text: str | None) -> list[str] | None:
-    """`a,b`"""
+    """Read `a,b`."""
     if text is None:
         return None
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def payload(text: str | None, option: str) -> dict[str, Any] | None:
-    """A JSON object: the text itself, `@file`, or `-` for standard input."""
+    """Read a JSON object: the text itself, `@file`, or `-` for standard input."""
     if text is None:
         return None
     try:

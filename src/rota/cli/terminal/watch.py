@@ -40,7 +40,7 @@ _CUT_LINES, _WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
 
 
 def spell_out(arguments: Sequence[str]) -> list[str]:
-    """A bare `--watch` gets its default: the parser knows no option whose value may be missing."""
+    """Add the default to a bare `--watch`: the parser has no options with an optional value."""
     found: list[str] = []
     for place, word in enumerate(arguments):
         following = arguments[place + 1] if place + 1 < len(arguments) else ""
@@ -50,11 +50,11 @@ def spell_out(arguments: Sequence[str]) -> list[str]:
 
 
 def watched(command: F) -> F:
-    """The command, with the flags of something that can be looked at again."""
+    """Return the command with the flags of a repeated report."""
 
     @wraps(command)
     def wrapper(*args: Any, watch: str | None = None, **given: Any) -> Any:
-        given.pop("display_timezone", None)  # taken when it was read
+        given.pop("display_timezone", None)  # applied when it was read
         if watch is None:
             return command(*args, **given)
         seconds = values.seconds(watch, "--watch") or 0
@@ -101,7 +101,8 @@ class _Rounds:
             return 0
 
     def _round(self, show: Callable[[], Any]) -> None:
-        """A database that is away for a while is said, and waited for. Any other error ends it."""
+        """Show once. While the database is unreachable, say so and wait. Any other error ends the
+        command."""
         frame = _Frame(self._is_drawn)
         beside = frame if self._is_drawn else sys.stderr
         try:
@@ -125,7 +126,7 @@ class _Rounds:
 
 
 def _screen(text: str, seconds: float) -> str:
-    """Over what is there, line by line, so that nothing flickers; at most a screenful."""
+    """Overwrite the previous output line by line, so that nothing flickers; at most a screenful."""
     height = get_terminal_size().lines
     head = f"{times.absolute(datetime.now(UTC))}, every {plain(seconds)} s; Ctrl-C quits"
     lines = [head, "", *text.splitlines()]
@@ -140,7 +141,7 @@ def _screen(text: str, seconds: float) -> str:
 
 
 class _Frame(StringIO):
-    """One round's output, as wide and as coloured as where it will be shown."""
+    """The output of one round, with the width and colours of the terminal."""
 
     def __init__(self, is_terminal: bool) -> None:
         super().__init__()

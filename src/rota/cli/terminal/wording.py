@@ -1,4 +1,4 @@
-"""Errors in the words of the command line: of flags, for whoever typed a command."""
+"""Errors in the words of the command line, with the names of flags."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from rota.model.wording import renamed, said
 
-# Columns and arguments that are not called as their flags are; the first that the command has.
+# Columns and arguments that have another name than their flags; the first that the command has.
 _FLAGS = {
     "timeout": ("--attempt-timeout", "--timeout"),
     "timeout_seconds": ("--attempt-timeout", "--timeout"),
@@ -31,10 +31,10 @@ _SECONDS = re.compile(r"(at (?:least|most) [\d.]+) seconds\b")
 
 
 def typed(text: str, flags: Collection[str]) -> str:
-    """The text as somebody reads it who typed a command with these flags."""
+    """Return the text for a user who typed a command with these flags."""
 
     def flag(name: str) -> str:
         known = _FLAGS.get(name, (f"--{name.replace('_', '-')}",))
-        return next((one for one in known if one in flags), name)
+        return next((flag for flag in known if flag in flags), name)
 
     return _SECONDS.sub(r"\1s", renamed(said(text, "cli"), flag))

@@ -1,4 +1,4 @@
-"""`rota worker`: runs jobs until it is told to stop."""
+"""`rota worker`: runs jobs until it is stopped."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def run_worker(
     reference: str | None,
     beside: AbstractAsyncContextManager[object] | None = None,
 ) -> int:
-    """`beside` is what else the program does for as long as the worker runs. Returns the exit
+    """Run a worker; `beside` is a context that is open as long as the worker runs. Return the exit
     code."""
     from rota.runtime.processes.event_loop import run
     from rota.runtime.processes.shutdown import run_until_signal
@@ -135,7 +135,8 @@ def run_processes(app: App, config: Config, name: str | None, given: dict[str, A
 
 
 def _arguments(name: str | None, given: dict[str, Any]) -> list[str]:
-    """One worker like this one; an application that nobody named here is found again."""
+    """Return the command line of one worker like this one; an application that was not named is
+    found again."""
     flags = {
         "--queues": "worker.queues",
         "--concurrency": "worker.concurrency",

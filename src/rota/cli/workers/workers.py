@@ -1,4 +1,4 @@
-"""`rota workers`: who runs jobs, and who is to claim no more."""
+"""`rota workers`: list, show, drain, stop and resume workers."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def list_workers(
         code = Code.of(found)
         rows = [(*_row(it, now, absolute), *code.cells(it), news(it)) for it in found]
         table((*HEADERS, *code.headers, "NOTE"), rows)
-        slots = sum(one.concurrency for one in found if one.status == "live")
-        running = sum(one.running for one in found)
-        told = (plural(len(found), "worker"), f"{running:,} running", plural(slots, "slot"))
-        remark(", ".join(told))
+        slots = sum(worker.concurrency for worker in found if worker.status == "live")
+        running = sum(worker.running for worker in found)
+        notes = (plural(len(found), "worker"), f"{running:,} running", plural(slots, "slot"))
+        remark(", ".join(notes))
     else:
         remark("no workers match" if wanted or host else "no workers; start one with `rota worker`")
 
@@ -86,15 +86,15 @@ def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, 
 
 
 class Code(NamedTuple):
-    """The columns of what workers run: the application's release, if one of them has any, and
-    Rota's version, if they differ."""
+    """The columns about code: the application's release, if any worker has one, and Rota's version,
+    if versions differ."""
 
     has_releases: bool
     has_versions: bool
 
     @classmethod
     def of(cls, found: Collection[WorkerInfo]) -> Self:
-        return cls(any(it.release for it in found), len({it.version for it in found}) > 1)
+        return cls(any(worker.release for worker in found), len({it.version for it in found}) > 1)
 
     @property
     def headers(self) -> tuple[str, ...]:
@@ -107,17 +107,17 @@ class Code(NamedTuple):
 
 
 def memory(worker: WorkerInfo) -> str:
-    """As it was at the last heartbeat."""
+    """Return the memory at the last heartbeat."""
     return "" if worker.memory_bytes is None else size(worker.memory_bytes)
 
 
 def processor(worker: WorkerInfo) -> str:
-    """Of one core, between the last two heartbeats."""
+    """Return the share of one core between the last two heartbeats."""
     return "" if worker.cpu_cores is None else f"{worker.cpu_cores:.0%}"
 
 
 def news(worker: WorkerInfo) -> str:
-    """What one has to know of it beside its state."""
+    """Return what an operator has to know about the worker besides its state."""
     if worker.status == "silent":
         return "its lease expired, and no other worker is live to rescue its runs"
     if worker.status == "stuck":
@@ -128,14 +128,14 @@ def news(worker: WorkerInfo) -> str:
         return (
             f"until {times.absolute(worker.asleep_until)}; SIGUSR1 to process {worker.pid} wakes it"
         )
-    told = [_draining(worker)] if worker.is_draining else []
+    notes = [_draining(worker)] if worker.is_draining else []
     if worker.isolating_run is not None:
-        told.append(f"isolating run {worker.isolating_run}")
+        notes.append(f"isolating run {worker.isolating_run}")
     if worker.claimed and not worker.is_draining:
-        told.append(f"{worker.claimed} more claimed")
+        notes.append(f"{worker.claimed} more claimed")
     if worker.is_polling:
-        told.append("polling only: it has no session for notifications")
-    return "; ".join(told)
+        notes.append("polling only: it has no session for notifications")
+    return "; ".join(notes)
 
 
 def _draining(worker: WorkerInfo) -> str:
@@ -168,10 +168,10 @@ def show(ctx: typer.Context, worker_id: Id, json: Json = False) -> None:
 
 def _facts(worker: WorkerInfo, now: datetime) -> list[tuple[str, object]]:
     beat = f"{times.absolute(worker.heartbeat_at)} ({times.span(worker.heartbeat_seconds)} ago)"
-    told = news(worker)
+    notes = news(worker)
     return [
         ("worker", worker.id),
-        ("state", f"{worker.status}, {told}" if told else worker.status),
+        ("state", f"{worker.status}, {notes}" if notes else worker.status),
         ("host", worker.host),
         ("pid", worker.pid),
         ("version", worker.version),

@@ -1,4 +1,4 @@
-"""One page a file: its routes read, call one use case, and render. A new page goes into PAGES."""
+"""One page per file: its routes read, call one use case, and render. Add a new page to PAGES."""
 
 from __future__ import annotations
 

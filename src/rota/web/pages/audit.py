@@ -21,7 +21,7 @@ from rota.web.page_scope import PageScope, zone_of
 PAGE_SIZE = 50
 _KIND = "audit newest"
 _BRIEF, _LONG = 60, 20_000
-# Where the page of a thing is, by its noun.
+# The path of a record's page, by its noun.
 _PLACES = {
     "run": "/runs", "job": "/jobs", "queue": "/queues", "worker": "/workers", "bulk": "/bulk",
     "error": "/errors", "schedule": "/schedules", "tenant": "/tenants",
@@ -30,7 +30,7 @@ _PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field, as text."""
+    """One changed field, as text."""
 
     field: str
     before: str
@@ -99,7 +99,7 @@ async def show_entry(request: Request) -> Response:
 
 
 def row_of(entry: AuditEntry) -> AuditRow:
-    changed = [one.brief for one in differences_of(entry) if not one.is_same]
+    changed = [change.brief for change in differences_of(entry) if not change.is_same]
     return AuditRow(
         entry=entry,
         path=f"/audit/{entry.id}",
@@ -110,7 +110,7 @@ def row_of(entry: AuditEntry) -> AuditRow:
 
 
 def place_of(entry: AuditEntry) -> str | None:
-    """Where one can look at the thing, if there is such a page; it may be gone."""
+    """Return the page of the changed record, if its noun has one; the record may be deleted."""
     place = _PLACES.get(entry.object_type)
     if place is None or not entry.object_id:
         return None
@@ -126,7 +126,7 @@ def differences_of(entry: AuditEntry) -> list[Difference]:
 
 
 def _text(value: Any) -> str:
-    """Numbers stay as they were stored; what is endless is cut."""
+    """Write numbers with their stored digits; cut long values."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

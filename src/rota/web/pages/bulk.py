@@ -85,7 +85,7 @@ async def list_actions(request: Request) -> Response:
     found = await scope.bulk.page(limit=PAGE_SIZE, cursor=read_cursor(_KIND, given, int))
     cursor = None if found.cursor is None else write_cursor(_KIND, found.cursor)
     page = BulkListPage(
-        actions=[ShownAction.of(one) for one in found.items],
+        actions=[ShownAction.of(action) for action in found.items],
         is_first=given is None,
         next=None if cursor is None else f"/bulk?cursor={cursor}",
     )

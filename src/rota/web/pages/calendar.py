@@ -33,7 +33,7 @@ _LANES, _SHOWN = 30, 30
 
 @dataclass(frozen=True, slots=True)
 class CalendarQuery:
-    """What the address asks for. `hour` is the one to look into, `day` the day of the lanes."""
+    """The filter in the address. `hour` is the hour to list, `day` the day of the lanes."""
 
     days: int = 7
     text: str | None = None
@@ -73,7 +73,8 @@ class CalendarQuery:
 
 @dataclass(frozen=True, slots=True)
 class LaneRow:
-    """Minutes of the day are drawn as units of width; `bars` is the path of all its runs."""
+    """The runs of one schedule on one day. Minutes are units of width; `bars` is the path of all
+    runs."""
 
     name: str
     tenant: str
@@ -95,7 +96,7 @@ class DayAhead:
 
 @dataclass(frozen=True, slots=True)
 class CalendarRow:
-    """`closed` says when, in a few words."""
+    """`closed` says when the calendar is closed, in a few words."""
 
     calendar: CalendarInfo
     path: str
@@ -127,7 +128,7 @@ async def show_calendar(request: Request) -> Response:
     scope = PageScope(request)
     query = _read(request)
     zone = zone_of(request)
-    # The rest is read while it is counted.
+    # Read the rest while the load is being counted.
     load, ahead, calendars = await asyncio.gather(
         scope.web.loads.get(scope, query.days, str(zone), query.filters),
         _ahead(scope, query, zone),
@@ -146,12 +147,12 @@ async def show_calendar(request: Request) -> Response:
         ahead=ahead,
         calendars=[
             CalendarRow(
-                one,
-                calendar_path(one.name),
-                calendar_draft("", one.definition).timezone,
-                closed_words(one.definition),
+                calendar,
+                calendar_path(calendar.name),
+                calendar_draft("", calendar.definition).timezone,
+                closed_words(calendar.definition),
             )
-            for one in calendars
+            for calendar in calendars
         ],
         ranges=RANGES,
         shown=_SHOWN,
@@ -182,7 +183,7 @@ async def _ahead(scope: PageScope, query: CalendarQuery, zone: tzinfo) -> DayAhe
         else f"24 hours from {local:%a} {local.day} {local:%b, %H:%M}"
     )
     return DayAhead(
-        rows=[_lane(one, start, now) for one in found.items],
+        rows=[_lane(lane, start, now) for lane in found.items],
         title=title,
         ticks=_ticks(start, zone),
         before=query.path(day=query.day - 1 or None) + "#ahead" if query.day else None,
@@ -201,7 +202,7 @@ def _lane(lane: Lane, start: datetime, now: datetime) -> LaneRow:
 
 
 def _bars(times: list[datetime], start: datetime, minutes: int) -> str:
-    """Two starts in one minute are one bar."""
+    """Draw two starts in one minute as one bar."""
     places = dict.fromkeys((at - start) // _MINUTE for at in times)
     return "".join(_bar(x, max(4, min(minutes, 1440 - x))) for x in places)
 
@@ -212,7 +213,7 @@ def _bar(x: int, width: int) -> str:
 
 
 def _ticks(start: datetime, zone: tzinfo) -> list[tuple[int, str]]:
-    """Every second hour: its minute, and what the clocks show."""
+    """Return every second hour: its minute, and its label."""
     first = start.replace(minute=0) + timedelta(hours=1)
     found = []
     for number in range(24):

@@ -1,4 +1,4 @@
-"""Calendars: made, changed and deleted, with what follows each."""
+"""Calendars: create, edit and delete them, with the schedules that follow each."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class CalendarEditor(Page):
-    """`calendar` is the stored one, None for a new one. `other` is what is stored where somebody
-    has changed it meanwhile, and `changed_by` who."""
+    """`calendar` is the stored calendar, None for a new one. If another user has changed it
+    meanwhile, `other` is the stored version and `changed_by` that user."""
 
     template: ClassVar[str] = "calendar/edit.html"
     section: ClassVar[str] = "calendar"

@@ -38,7 +38,7 @@ class CleanupsPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class CleanupPage(Page):
-    """`counts` is None until somebody asks: counting reads the tables."""
+    """`counts` is None until it is requested: counting reads the tables."""
 
     template: ClassVar[str] = "cleanup/one.html"
     section: ClassVar[str] = "cleanup"
@@ -71,12 +71,12 @@ class CleanupEditor(Page):
 
     @property
     def columns(self) -> list[str]:
-        return sorted({one for table in self.tables for one in table.times})
+        return sorted({column for table in self.tables for column in table.times})
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupQuestion(Page):
-    """Asks before a cleanup is removed, or run now."""
+    """Confirms the removal or the immediate run of a cleanup."""
 
     template: ClassVar[str] = "cleanup/question.html"
     section: ClassVar[str] = "cleanup"
@@ -110,7 +110,7 @@ def path_of(name: str) -> str:
 
 async def list_cleanups(request: Request) -> Response:
     scope = PageScope(request)
-    found = [(one, path_of(one.name)) for one in await scope.cleanup.list()]
+    found = [(rule, path_of(rule.name)) for rule in await scope.cleanup.list()]
     return await scope.show(CleanupsPage(found, await scope.cleanup.recipes()))
 
 
@@ -173,9 +173,9 @@ async def use_recipe(request: Request) -> Response:
 
 async def _recipe(scope: PageScope) -> RecipeInfo:
     name, prefix = scope.name(), scope.request.query_params.get("prefix")
-    for one in await scope.cleanup.recipes():
-        if one.name == name and prefix in (None, one.prefix):
-            return one
+    for recipe in await scope.cleanup.recipes():
+        if recipe.name == name and prefix in (None, recipe.prefix):
+            return recipe
     raise TemplateNotFound(f'recipe "{name}" does not match the tables of this database')
 
 

@@ -41,7 +41,7 @@ async def show(request: Request) -> Response:
 
 
 def as_text(report: Report) -> str:
-    """To be pasted where people ask what is wrong."""
+    """Return the report as text to paste into a request for help."""
     lines = [f"rota doctor, {report.at:%Y-%m-%d %H:%M:%S} UTC"]
     for one in report.findings:
         limit = f" (limit {one.limit})" if one.limit else ""

@@ -24,7 +24,7 @@ from rota.web.pages.runs import RunRow
 Endpoint = Callable[[Request], Awaitable[Response]]
 PAGE_SIZE = 50
 _SHOWN_RUNS = 10
-# How a standing looks, and its word.
+# The style of a standing, and its word.
 LOOKS = {
     "new": ("failed", "new"),
     "back": ("failed", "back again"),
@@ -113,7 +113,7 @@ class ErrorPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ErrorQuestion(Page):
-    """Asks why it is handled, or open again."""
+    """Asks for a reason before a group is marked as handled or reopened."""
 
     template: ClassVar[str] = "errors/question.html"
     section: ClassVar[str] = "errors"
@@ -131,7 +131,7 @@ class ErrorQuestion(Page):
 async def list_errors(request: Request) -> Response:
     scope = PageScope(request)
     query = ErrorQuery.read(request.query_params)
-    # What is handled or quiet is there whatever range is counted.
+    # Handled and quiet groups are listed whatever range is counted.
     is_active = query.tab in ("open", "news")
     found = await scope.errors.page(
         since=RANGES[query.span] if is_active else None, counted=RANGES[query.span],
@@ -175,7 +175,7 @@ async def show_error(request: Request) -> Response:
         span_words=ErrorQuery(span=span).words,
         ranges=_ranges(span, lambda key: path if key == "24h" else f"{path}?range={key}"),
         trace=frames.parts_of(details.traceback) if details.traceback else [],
-        traits=[it for it in details.traits if it.name != "job" or len(it.shares) > 1],
+        traits=[trait for trait in details.traits if trait.name != "job" or len(trait.shares) > 1],
         failed=await _failed(scope, group.id),
         runs=[RunRow.of(run, now) for run in runs.runs],
         runs_path=f"/runs?{urlencode({'group': group.id})}",
@@ -209,7 +209,7 @@ def doing(verb: str) -> Endpoint:
 
 
 async def _failed(scope: PageScope, group: str) -> RunCounts:
-    """The runs that a retry of all would take."""
+    """Count the runs that a retry of all would take."""
     return await scope.bulk.preview("retry", error_group=group, states=["failed"])
 
 
@@ -231,7 +231,7 @@ def _ranges(chosen: str, path: Callable[[str], str]) -> list[Choice]:
 
 
 def _about(group: ErrorGroup) -> str:
-    """Job and place, in one line."""
+    """Return job and place in one line."""
     jobs = ", ".join(group.jobs[:3]) + (
         f" and {len(group.jobs) - 3} more" if group.jobs[3:] else ""
     )

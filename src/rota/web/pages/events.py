@@ -1,4 +1,4 @@
-"""Events: what came, from where, what it started; replays; tables that are watched."""
+"""Events: their source and deliveries; replays; watched tables."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class EventPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ReplayQuestion(Page):
-    """Asks before events go to a job; says how many that will be as soon as it knows the job."""
+    """Confirms a replay of events to a job, with their number as soon as the job is known."""
 
     template: ClassVar[str] = "events/replay.html"
     section: ClassVar[str] = "events"
@@ -121,7 +121,7 @@ def _started(event: EventInfo) -> str:
         return "nothing: no job was bound to it"
     if event.outcome == "filtered":
         return "nothing: no filter matched"
-    return ", ".join(it.brief for it in event.told if it.run is not None)
+    return ", ".join(delivery.brief for delivery in event.told if delivery.run is not None)
 
 
 async def list_events(request: Request) -> Response:
@@ -143,7 +143,7 @@ async def show_event(request: Request) -> Response:
 
 
 def _facts(event: EventInfo) -> list[tuple[str, str]]:
-    told = (
+    facts = (
         ("Tenant", event.tenant),
         ("Key", event.key),
         ("Application's user", event.actor),
@@ -151,7 +151,7 @@ def _facts(event: EventInfo) -> list[tuple[str, str]]:
         ("From", where_from(event.source)),
         ("Source", _json(event.source) if event.source else ""),
     )
-    return [(name, text) for name, text in told if text]
+    return [(name, text) for name, text in facts if text]
 
 
 def _json(value: Any) -> str:
@@ -160,7 +160,7 @@ def _json(value: Any) -> str:
 
 
 def _given(fields: Any) -> dict[str, str]:
-    """What a replay is about, from an address or a form."""
+    """Read the arguments of a replay from an address or a form."""
     names = ("id", "name", "job", "since", "again", "reason")
     found = {name: str(fields.get(name, "")).strip()[:400] for name in names}
     if not found["id"].isascii() or not found["id"].isdigit() or len(found["id"]) > 18:
@@ -184,7 +184,7 @@ async def _replay(scope: PageScope, given: dict[str, str], *, dry_run: bool) -> 
 
 
 async def _ask(scope: PageScope, given: dict[str, str], error: str | None = None) -> Response:
-    jobs = [one.name for one in await scope.jobs.list()]
+    jobs = [job.name for job in await scope.jobs.list()]
     plan = None
     if given["job"] and error is None:
         try:

@@ -44,7 +44,7 @@ async def show(request: Request, error: Exception) -> Response:
     try:
         return await PageScope(request).show(page, status=problem.status_code)
     except Exception:
-        # Without the database there is not even a time to show.
+        # Without the database not even the time can be shown.
         return PlainTextResponse(f"{page.title}: {problem.detail}\n", problem.status_code)
 
 
@@ -53,12 +53,12 @@ def _page(
 ) -> FailurePage:
     is_of_router = isinstance(error, HTTPException) and not isinstance(error, ProblemError)
     is_unknown = status == 404 and is_of_router
-    said = f"There is no page at {request.url.path}." if is_unknown else detail
-    return FailurePage(status, said, hint, is_unknown)
+    text = f"There is no page at {request.url.path}." if is_unknown else detail
+    return FailurePage(status, text, hint, is_unknown)
 
 
 class Failures:
-    """Shows whatever a page raises, unless it has begun to answer."""
+    """Renders the exception of a page, unless the response has started."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

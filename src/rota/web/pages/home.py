@@ -24,7 +24,7 @@ from rota.web.trend_plots import SPANS, plots_of
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """How many runs are planned in it, and how it is called."""
+    """The number of runs planned in an hour, and its label."""
 
     name: str
     runs: int
@@ -76,14 +76,14 @@ async def show(request: Request) -> Response:
 
 
 def hours_of(load: Load | None, trend: Trend, zone: tzinfo) -> list[Hour]:
-    """The next 24, from this one on, by the viewer's clocks."""
+    """Return the next 24 hours, from this hour on, in the viewer's zone."""
     if load is None:
         return []
     begun: datetime = trend.at.astimezone(zone).replace(minute=0, second=0, microsecond=0)
     by_day = {day.day: day.hours for day in load.days}
     found = []
     for n in range(24):
-        # By the real time that passes: an hour that comes twice is there twice.
+        # In real time: an hour that occurs twice is listed twice.
         at = (begun.astimezone(trend.at.tzinfo) + timedelta(hours=n)).astimezone(zone)
         counts = by_day.get(at.date())
         found.append(Hour(f"{at:%H}:00", counts[at.hour] if counts else 0))

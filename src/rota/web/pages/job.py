@@ -35,7 +35,7 @@ _SCHEDULES, _ERRORS = 20, 5
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A field in words; what the code says where that differs."""
+    """A field in words, with the value of the code if that differs."""
 
     field: str
     label: str
@@ -75,7 +75,8 @@ class JobPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class JobQuestion(Page):
-    """Asks before a job is disabled, enabled or deleted, or a setting given back to the code."""
+    """Confirms that a job is disabled, enabled or deleted, or that a setting is reset to the
+    code's."""
 
     template: ClassVar[str] = "jobs/question.html"
     section: ClassVar[str] = "jobs"
@@ -123,7 +124,7 @@ async def show_job(request: Request) -> Response:
 
 
 def settings_of(job: JobInfo) -> list[Setting]:
-    edits = {one.field: one for one in edits_of(job)}
+    edits = {edit.field: edit for edit in edits_of(job)}
     return [
         Setting(
             field,
@@ -137,7 +138,7 @@ def settings_of(job: JobInfo) -> list[Setting]:
 
 
 def drift_of(settings: list[Setting]) -> list[Setting]:
-    return [one for one in settings if one.edit is not None and one.edit.is_drift]
+    return [setting for setting in settings if setting.edit is not None and setting.edit.is_drift]
 
 
 async def _depth(scope: PageScope, name: str) -> JobDepth:
@@ -146,7 +147,7 @@ async def _depth(scope: PageScope, name: str) -> JobDepth:
 
 async def _schedules(scope: PageScope, name: str) -> list[tuple[ScheduleInfo, str]]:
     found = await scope.schedules.page(job=name, system=True, limit=_SCHEDULES)
-    return [(one, schedule_path(one.name, one.tenant)) for one in found.items]
+    return [(schedule, schedule_path(schedule.name, schedule.tenant)) for schedule in found.items]
 
 
 async def _workers(scope: PageScope, name: str) -> list[WorkerInfo]:
@@ -176,28 +177,28 @@ async def enable(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("jobs.enable")
     is_changed = await scope.jobs.enable(scope.name(), (await read_form(request)).text("reason"))
-    said = f"Job {scope.name()} {'is' if is_changed else 'was already'} enabled"
-    return scope.go(path_of(scope.name()), said)
+    text = f"Job {scope.name()} {'is' if is_changed else 'was already'} enabled"
+    return scope.go(path_of(scope.name()), text)
 
 
 async def disable(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("jobs.disable")
     is_changed = await scope.jobs.disable(scope.name(), (await read_form(request)).text("reason"))
-    said = f"Job {scope.name()} {'is' if is_changed else 'was already'} disabled"
-    return scope.go(path_of(scope.name()), said)
+    text = f"Job {scope.name()} {'is' if is_changed else 'was already'} disabled"
+    return scope.go(path_of(scope.name()), text)
 
 
 async def follow(request: Request) -> Response:
-    """Back to what the code says: of the fields that were ticked."""
+    """Reset the ticked fields to the values of the code."""
     scope = PageScope(request)
     scope.check("jobs.update")
     form = await read_form(request)
-    fields = [one for one in form.all("field") if one in LABELS]
+    fields = [field for field in form.all("field") if field in LABELS]
     if not fields:
         return scope.go(path_of(scope.name()), "Nothing was selected, so nothing was changed")
     await scope.jobs.update(scope.name(), reset=fields, reason=form.text("reason"))
-    words = ", ".join(LABELS[one].lower() for one in fields)
+    words = ", ".join(LABELS[field].lower() for field in fields)
     return scope.go(path_of(scope.name()), f"Reset to the code: {words}")
 
 

@@ -24,8 +24,8 @@ from rota.web.refusals import refusal
 
 @dataclass(frozen=True, slots=True)
 class JobEditPage(Page):
-    """`values` is what the fields show, `now` what is stored. `rival` is who saved something while
-    this was being written."""
+    """`values` is what the fields show, `now` what is stored. `rival` is the user who saved changes
+    while this form was open."""
 
     template: ClassVar[str] = "jobs/edit.html"
     section: ClassVar[str] = "jobs"
@@ -57,7 +57,8 @@ async def save(request: Request) -> Response:
     scope.check("jobs.update")
     form = await read_form(request)
     job = await scope.jobs.get(scope.name())
-    # Against what was shown: a field that somebody else has changed meanwhile is not one's own.
+    # Compare with the values that were shown: a field that another user has changed meanwhile is
+    # not a change of this form.
     shown = {name: form.get(f"was_{name}", text) for name, text in texts_of(job).items()}
     changes, wrong = read_changes(form, shown, fields_of(job))
     if wrong:
@@ -97,7 +98,7 @@ async def _again(scope: PageScope, job: JobInfo, form: Form, errors: dict[str, s
 
 
 async def _late(scope: PageScope, form: Form) -> Response:
-    """Both are shown: what the other has saved, and what was typed here."""
+    """Show both: the changes that another user saved, and the texts of this form."""
     job = await scope.jobs.get(scope.name())
     deeds = await scope.audit.list(object_type="job", object_id=job.name, limit=1)
     now = texts_of(job)

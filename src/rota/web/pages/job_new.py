@@ -25,7 +25,7 @@ _SHOWN = {"queue": "default", "priority": "5", "max_attempts": "3"}
 
 @dataclass(frozen=True, slots=True)
 class NewJobPage(Page):
-    """`functions` are those that qualify; `values` is what the fields show."""
+    """`functions` are the functions that qualify; `values` are the texts of the fields."""
 
     template: ClassVar[str] = "jobs/new.html"
     section: ClassVar[str] = "jobs"

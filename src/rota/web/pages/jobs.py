@@ -36,13 +36,13 @@ class JobRow:
 
     @property
     def is_unknown(self) -> bool:
-        """Something waits, and nobody can run it."""
+        """Runs wait, and no worker knows the job."""
         return bool(self.depth.queued) and not self.job.workers
 
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """What the address asks for."""
+    """The filter in the address."""
 
     text: str | None = None
     queue: str | None = None
@@ -53,12 +53,12 @@ class JobQuery:
 
     @property
     def tokens(self) -> list[tuple[str, str, str]]:
-        """Every filter that narrows, with the list without it."""
+        """Every active filter, with the list without it."""
         given = {"text": self.text, "queue": self.queue, "tag": self.tag}
         return [(key, value, self.path(**{key: None})) for key, value in given.items() if value]
 
     def path(self, **changes: str | None) -> str:
-        """The same with some of it changed; another list begins at its beginning."""
+        """Return the address with some parts changed, at the first page."""
         given = {
             "text": self.text, "queue": self.queue, "tag": self.tag,
             "disabled": "1" if self.disabled else None, "system": "1" if self.system else None,
@@ -104,12 +104,12 @@ async def list_jobs(request: Request) -> Response:
     )
     depths = await scope.jobs.depths()
     stats = await scope.stats.get(most_jobs=_MOST_JOBS)
-    activity = {one.job: one.activity for one in stats.jobs}
+    activity = {job.job: job.activity for job in stats.jobs}
     rows = [
         JobRow(
-            one, path_of(one.name), depths.get(one.name, no_depth(one.name)), activity.get(one.name)
+            job, path_of(job.name), depths.get(job.name, no_depth(job.name)), activity.get(job.name)
         )
-        for one in found.items
+        for job in found.items
     ]
     onward = found.cursor and query.path(cursor=write_cursor(_KIND, *found.cursor))
     return await scope.show(JobsPage(rows, query, onward or None))

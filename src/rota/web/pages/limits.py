@@ -60,7 +60,7 @@ class LimitPage(Page):
 async def list_limits(request: Request) -> Response:
     scope = PageScope(request)
     found = await scope.limits.list(order="longest")
-    rows = [LimitRow(one, path_of("limits", one.name, one.tenant)) for one in found]
+    rows = [LimitRow(limit, path_of("limits", limit.name, limit.tenant)) for limit in found]
     return await scope.show(LimitsPage(rows))
 
 

@@ -1,4 +1,4 @@
-"""The stream of changes that tells open pages which of their parts to renew."""
+"""The stream of changes that makes open pages reload their parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FEW, _EACH_SECONDS, _MOST_SECONDS = 20, 0.1, 5.0
 
 
 async def live(request: Request) -> Response:
-    """One stream a browser, whatever its pages show: they take what concerns them."""
+    """One stream per browser, whatever its pages show; each page picks its topics."""
     state: WebState = request.app.state.web
     last_id = request.headers.get("last-event-id", request.query_params.get("after"))
     topics = topics_of(state.api.hub, last_id, state.watch)
@@ -33,9 +33,9 @@ async def live(request: Request) -> Response:
 async def topics_of(
     hub: Hub, last_id: str | None, watch: Watch, *, heartbeat: float = HEARTBEAT_SECONDS
 ) -> AsyncGenerator[bytes]:
-    """The topics of what has happened, once for each poll: a page looks again, it is not told.
-    What needs somebody is a topic, too: it changes by time alone, so that it is compared. At once
-    it says what its reader has missed, or that there is nothing."""
+    """Yield the topics of the changes, once per poll; pages then reload their data. Attention is a
+    topic too: it can change without an event, so it is compared at each poll. The first message
+    names the topics that the client has missed, or none."""
     listener = hub.listen(frozenset(TOPICS), last_id)
     known, patience = await watch.attention(), 0.0
     try:
@@ -46,7 +46,8 @@ async def topics_of(
             news = _news(known, seen)
             known = seen or known
             if not taken and not news:
-                # Not a comment, which a script does not see: silence means that the stream is lost.
+                # Not a comment, which scripts do not receive: without beats the script assumes that
+                # the stream broke.
                 yield b"event: beat\ndata: \n\n"
                 continue
             is_lost = any(sent.event is None for sent in taken)
@@ -59,24 +60,25 @@ async def topics_of(
 
 
 def pace_of(listening: int) -> float:
-    """The least time between two news, in seconds: the more pages are open, the rarer each of them
-    looks, so that all together ask as much as ten would each second."""
+    """Return the least time between two messages, in seconds: the more pages are open, the less
+    often each reloads, so that all together send about as many requests as ten pages that reload
+    each second."""
     return min(listening * _EACH_SECONDS, _MOST_SECONDS) if listening > _FEW else 0.0
 
 
 async def take(listener: StreamClient, patience: float, pace: float) -> list[Sent]:
-    """At the same moments for all, because what several ask for at once is made once. What somebody
-    has done is told at once."""
+    """Take messages at the same moments for all clients, because simultaneous requests share one
+    result. Changes by users are sent at once."""
     taken = await listener.take(patience)
-    if not taken or not pace or any(it.event and it.event.topic == "audit" for it in taken):
+    if not taken or not pace or any(sent.event and sent.event.topic == "audit" for sent in taken):
         return taken
     await listener.rest(pace - time.monotonic() % pace)
     return taken + await listener.take(0)
 
 
 def _news(known: Attention | None, seen: Attention | None) -> set[str]:
-    """`alarm` when there are more or fewer things than before, `attention` when one of them has
-    changed; that time goes on is no news."""
+    """Return `alarm` if the number of items has changed, `attention` if an item has; a longer
+    duration alone is no change."""
     if seen is None or _substance(seen) == _substance(known):
         return set()
     has_count = known is not None and known.kinds == seen.kinds
@@ -84,12 +86,12 @@ def _news(known: Attention | None, seen: Attention | None) -> set[str]:
 
 
 def _substance(found: Attention | None) -> list[object]:
-    return [] if found is None else [found.kinds, *(one.substance for one in found.needs)]
+    return [] if found is None else [found.kinds, *(need.substance for need in found.needs)]
 
 
 @dataclass(frozen=True, slots=True)
 class NavigationPage(Page):
-    """The navigation alone, for a page that is open: the page itself is not made again for it."""
+    """The navigation alone, for an open page, which is not rendered again for it."""
 
     template: ClassVar[str] = "navigation.html"
 

@@ -1,4 +1,4 @@
-"""The log as it is written: a page that follows, and the stream behind it."""
+"""The log as it is written: a page that follows it, and the stream behind the page."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from rota.web.render import render_gap, render_lines
 
 FIRST_LINES = 200
 _POLL_SECONDS = 1.0
-# Who was away for longer searches for what was missed.
+# A client that was disconnected for longer gets a link to search the missed lines.
 _LONGEST_AWAY = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Lines were written from the last one that a reader has until those that follow."""
+    """Lines between the client's last line and the following ones were left out."""
 
     since: datetime
     until: datetime
@@ -79,7 +79,7 @@ async def _rows(scope: PageScope, query: LogQuery, newest_first: list[LogLine]) 
 
 
 async def earlier(request: Request) -> Response:
-    """The lines before the one with this key, the oldest first: what a tail shows above itself."""
+    """Return the lines before the given key, the oldest first; a tail inserts them on top."""
     scope = PageScope(request)
     query = LogQuery.read(request.query_params)
     found = await scope.logs.search(
@@ -91,13 +91,13 @@ async def earlier(request: Request) -> Response:
 
 
 async def stream(request: Request) -> Response:
-    """Events `lines` with what is new, ready to be shown, and `beat` where nothing is: a reader
-    that hears neither knows that it is cut off. `after` is the last line that it has; who was away
-    for so long that lines between it and the next ones are left out is told so by a `gap`."""
+    """Stream events: `lines` with new lines as HTML, and `beat` if there are none, so that a client
+    without either can tell that it is disconnected. `after` is the client's last line; after a long
+    absence a `gap` says that lines between it and the next ones are left out."""
     scope = PageScope(request)
     query = LogQuery.read(request.query_params)
     logs = scope.ask(scope.app.logs)
-    # A question that makes no sense is refused before the stream begins.
+    # Refuse an invalid search before the stream begins.
     await logs.recent(query.text, seconds=0, limit=1, **query.filters)
     zone, now = zone_of(request), await scope.now()
     last = _last(request)
@@ -111,7 +111,7 @@ async def stream(request: Request) -> Response:
 async def with_gap(
     looks: AsyncGenerator[list[LogLine]], logs: Logs, query: LogQuery, last: datetime, now: datetime
 ) -> AsyncGenerator[list[LogLine] | Gap]:
-    """Before the first look, where it does not reach back to the last line of its reader."""
+    """Yield a gap first, if the first lines do not reach back to the client's last line."""
     async with aclosing(looks):
         first = await anext(looks)
         until = now - timedelta(seconds=_LONGEST_AWAY)
@@ -126,7 +126,7 @@ async def with_gap(
 
 
 async def _has_lines(logs: Logs, query: LogQuery, since: datetime, until: datetime) -> bool:
-    """Or may have, where a look that takes its time has not found any."""
+    """Return whether there are lines, or may be: a search that ran out of time counts as yes."""
     stretch: Stretch = {"since": since, "until": until}
     found = await logs.search(query.text, limit=1, **stretch, **query.filters)
     return bool(found.lines or found.cursor)
@@ -146,13 +146,14 @@ def event_of(
 
 
 def _last(request: Request) -> datetime | None:
-    """When the last line was written that the reader has."""
+    """Return when the client's last line was written."""
     last = request.query_params.get("after") or request.headers.get("last-event-id")
     return LogKey.parse(last).at if last else None
 
 
 def _away(now: datetime, last: datetime | None) -> float:
-    """How far back to look: to the last line that the reader has, and what came late to it."""
+    """Return how far back to search: to the client's last line, plus the time in which lines may
+    arrive late."""
     if last is None:
         return WINDOW_SECONDS
     return min(max((now - last).total_seconds(), 0.0) + WINDOW_SECONDS, _LONGEST_AWAY)

@@ -23,13 +23,13 @@ from rota.web.refusals import refusal
 PAGE_SIZE = 100
 MOST_DOWNLOADED = 10_000
 _SECOND = timedelta(seconds=1)
-# How long a page looks for what is rare; its last link goes on from there.
+# How long a page searches for rare lines; its last link continues from there.
 _BUDGET = 0.06
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A step of the chart, which leads to its lines."""
+    """A step of the chart, with a link to its lines."""
 
     label: str
     path: str
@@ -37,7 +37,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A way to narrow, or to widen again."""
+    """A link that narrows the filter, or widens it again."""
 
     name: str
     path: str
@@ -74,7 +74,7 @@ async def search(request: Request) -> Response:
     scope = PageScope(request)
     query = LogQuery.read(request.query_params)
     if request.query_params.get("q", "").strip() not in ("", query.text):
-        return scope.go(query.path())  # the address says what was typed, part by part
+        return scope.go(query.path())  # the address then has each part of the typed text
     try:
         page = await _found(scope, query)
     except SearchError as error:
@@ -121,7 +121,7 @@ def _nothing(query: LogQuery, error: str) -> LogsPage:
 async def _volume(scope: PageScope, query: LogQuery) -> LogVolume | None:
     stretch = query.stretch
     if query.run_id is not None and stretch == {"since": None, "until": None}:
-        # As long as the run took.
+        # For the duration of the run.
         try:
             run = await scope.runs.get(query.run_id)
         except RunNotFound:
@@ -176,7 +176,7 @@ def _names(query: LogQuery, key: str, counts: dict[Any, int]) -> list[Choice]:
 
 
 async def _workers(scope: PageScope, query: LogQuery, counts: dict[int, int]) -> list[Choice]:
-    """By their names, as far as they are still known."""
+    """List workers by name, as far as they are still known."""
     known = await scope.web.watch.workers() if counts else {}
     return [
         replace(one, name=f"{one.name} · {known[int(one.name)]}") if int(one.name) in known else one
@@ -185,7 +185,7 @@ async def _workers(scope: PageScope, query: LogQuery, counts: dict[int, int]) ->
 
 
 def _wider(query: LogQuery) -> str | None:
-    """The next longer range, for whoever found nothing."""
+    """Return the next longer range, for an empty result."""
     names = list(RANGES)
     if query.chosen_range not in names[:-1]:
         return None
@@ -206,7 +206,7 @@ class LinePage(Page):
 
 
 async def line(request: Request) -> Response:
-    """One line, whole."""
+    """Show one line, uncut."""
     scope = PageScope(request)
     key = LogKey.parse(request.path_params["key"])
     before = key._replace(seq=key.seq - 1)
@@ -221,7 +221,7 @@ async def line(request: Request) -> Response:
 
 
 async def download(request: Request) -> Response:
-    """The lines of the filter, as text or as one JSON document a line, the newest first."""
+    """Send the lines of the filter as text or as JSON lines, the newest first."""
     scope = PageScope(request)
     query = LogQuery.read(request.query_params)
     is_json = request.query_params.get("as") == "json"
@@ -237,7 +237,7 @@ async def download(request: Request) -> Response:
 async def _pages(scope: PageScope, query: LogQuery, found: Any, show: Any) -> AsyncIterator[str]:
     sent = 0
     while True:
-        yield "".join(show(one) for one in found.lines)
+        yield "".join(show(row) for row in found.lines)
         sent += len(found.lines)
         if found.cursor is None or sent >= MOST_DOWNLOADED:
             return

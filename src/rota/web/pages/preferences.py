@@ -18,7 +18,7 @@ _YEAR = 365 * 86400
 
 
 async def keep(request: Request) -> Response:
-    """What was given; the rest stays as it is."""
+    """Store the given preferences; others stay unchanged."""
     scope, form = PageScope(request), await read_form(request)
     response = RedirectResponse(f"{scope.root}{inside(form.get('next', '/'))}", 303)
     if name := form.text("zone"):

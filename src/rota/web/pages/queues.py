@@ -1,4 +1,4 @@
-"""Queues: what waits and runs in them; pause and resume; how many may wait."""
+"""Queues: waiting and running runs; pause and resume; the cap of waiting runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rota.web.why import WhyPanel, why_of
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A queue in the list, with what ended in it in the last minute."""
+    """A queue in the list, with the runs that ended in it in the last minute."""
 
     name: str
     path: str
@@ -80,22 +80,22 @@ async def list_queues(request: Request) -> Response:
     scope = PageScope(request)
     rows = [
         QueueRow(
-            name=one.queue.name,
-            path=path_of("queues", one.queue.name),
-            is_paused=one.queue.is_paused,
-            pause=_pause(one.queue.paused_by, one.queue.pause_reason),
-            paused_until=one.queue.paused_until,
-            waiting=one.queue.queued,
-            held=one.queue.held,
-            scheduled=one.queue.scheduled,
-            running=one.queue.running,
-            oldest_seconds=one.queue.oldest_seconds,
-            per_minute=round(one.per_second * 60),
-            workers=one.queue.workers,
-            cap=one.queue.max_waiting,
-            is_full=one.queue.full_since is not None,
+            name=queue.queue.name,
+            path=path_of("queues", queue.queue.name),
+            is_paused=queue.queue.is_paused,
+            pause=_pause(queue.queue.paused_by, queue.queue.pause_reason),
+            paused_until=queue.queue.paused_until,
+            waiting=queue.queue.queued,
+            held=queue.queue.held,
+            scheduled=queue.queue.scheduled,
+            running=queue.queue.running,
+            oldest_seconds=queue.queue.oldest_seconds,
+            per_minute=round(queue.per_second * 60),
+            workers=queue.queue.workers,
+            cap=queue.queue.max_waiting,
+            is_full=queue.queue.full_since is not None,
         )
-        for one in await scope.overview.queues()
+        for queue in await scope.overview.queues()
     ]
     return await scope.show(QueuesPage(rows))
 

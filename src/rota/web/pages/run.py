@@ -33,10 +33,10 @@ from rota.web.why import WhyPanel, why_of
 
 LOG_LINES = 200
 MOST_CHILDREN = 50
-# What of a payload or a result stands in the page; the whole of it is a download.
+# How much of a payload or a result the page shows; the whole is a download.
 SHOWN_CHARACTERS = 30_000
 FOLDED_CHARACTERS = 3_000
-# What is written at the very end comes a moment later.
+# The last log lines are written a moment after the end.
 _LATE_LINES = timedelta(seconds=30)
 
 
@@ -48,7 +48,7 @@ class ShownAttempt:
 
 @dataclass(frozen=True, slots=True)
 class ShownDocument:
-    """Payload or result. `is_folded`: opened by whoever wants it."""
+    """Payload or result. `is_folded`: closed until the viewer opens it."""
 
     text: str
     size: int
@@ -65,7 +65,8 @@ class ShownDocument:
 
 @dataclass(frozen=True, slots=True)
 class RunLog:
-    """The last lines that fit, and where the others are. Without a `stream` nothing more comes."""
+    """The last lines that fit, and a link to the others. Without a `stream` no more lines
+    follow."""
 
     lines: list[LogRow]
     text: str
@@ -134,8 +135,8 @@ def _page(
 ) -> RunDetailPage:
     run = details.run
     attempts = [
-        ShownAttempt(one, parts_of(one.traceback) if one.traceback else [])
-        for one in reversed(details.attempts)
+        ShownAttempt(attempt, parts_of(attempt.traceback) if attempt.traceback else [])
+        for attempt in reversed(details.attempts)
     ]
     return RunDetailPage(
         run=run,
@@ -155,7 +156,7 @@ def _page(
         parent=_parent(run.triggered_by),
         schedule_path=path_of(run.schedule, run.tenant) if run.schedule else "",
         used=counted(run),
-        # What has ended changes only by an operator's hand.
+        # An ended run changes only by an action of an operator.
         topics="audit" if run.finished_at else "runs,audit,queues,workers",
         can_cancel=can_cancel(run),
         can_retry=can_retry(run),
@@ -164,14 +165,14 @@ def _page(
 
 
 def _parent(by: object) -> int | None:
-    """The run that has asked for this one; whatever somebody wrote there by hand."""
+    """Return the run that enqueued this one; ignore values that SQL callers stored."""
     found = by.get("run") if isinstance(by, dict) else None
     return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else None
 
 
 async def _log(scope: PageScope, run: RunInfo, now: datetime) -> RunLog:
     given = scope.request.query_params
-    chosen = tuple(one for one in LEVELS if one in given.getlist("level"))
+    chosen = tuple(level for level in LEVELS if level in given.getlist("level"))
     chosen = () if len(chosen) == len(LEVELS) else chosen
     text = given.get("q", "").strip()[:1000]
     query = LogQuery(text=text, levels=chosen, parts=(("run", str(run.id)),))
@@ -183,10 +184,10 @@ async def _log(scope: PageScope, run: RunInfo, now: datetime) -> RunLog:
         error = str(wrong)
     is_over = run.finished_at is not None and run.finished_at < now - _LATE_LINES
     return RunLog(
-        lines=[LogRow.of(one, zone_of(scope.request), now, query.words) for one in lines],
+        lines=[LogRow.of(line, zone_of(scope.request), now, query.words) for line in lines],
         text=text,
         chosen=chosen,
-        levels=[_level(run.id, one, chosen, text) for one in reversed(LEVELS)],
+        levels=[_level(run.id, level, chosen, text) for level in reversed(LEVELS)],
         stream="" if is_over or error else query.path("/logs/stream"),
         earlier=query.path("/logs/earlier") if cursor else None,
         all_path=query.path("/logs"),
@@ -196,8 +197,8 @@ async def _log(scope: PageScope, run: RunInfo, now: datetime) -> RunLog:
 
 
 def _level(run_id: int, level: str, chosen: tuple[str, ...], text: str) -> Choice:
-    wanted = [one for one in LEVELS if (one in chosen) != (one == level)]
-    pairs = [("level", one) for one in wanted if len(wanted) < len(LEVELS)]
+    wanted = [other for other in LEVELS if (other in chosen) != (other == level)]
+    pairs = [("level", shown) for shown in wanted if len(wanted) < len(LEVELS)]
     pairs += [("q", text)] if text else []
     path = f"/runs/{run_id}?{urlencode(pairs)}#log" if pairs else f"/runs/{run_id}#log"
     return Choice(level, path, level in chosen, glyph=GLYPHS[level])

@@ -1,4 +1,4 @@
-"""What can be done with one run, each after a question."""
+"""Actions on one run, each after a confirmation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class RunQuestion(Page):
-    """Asks before a run is cancelled, retried or deleted. `payload` is there to be edited."""
+    """Confirms that a run is cancelled, retried or deleted. `payload` can be edited."""
 
     template: ClassVar[str] = "runs/question.html"
     section: ClassVar[str] = "runs"
@@ -54,14 +54,14 @@ async def cancel(request: Request) -> Response:
     scope, run_id = PageScope(request), request.path_params["id"]
     scope.check("runs.cancel")
     answer = await scope.runs.cancel(run_id, (await read_form(request)).text("reason"))
-    said = (
+    text = (
         f"Run {run_id} is cancelled" if answer == "cancelled" else f"Run {run_id} was asked to stop"
     )
-    return scope.go(f"/runs/{run_id}", said)
+    return scope.go(f"/runs/{run_id}", text)
 
 
 async def _edited(scope: PageScope, run: RunInfo, text: str) -> dict[str, Any] | None:
-    """The payload that somebody typed; None where it is the run's own, whatever digits it has."""
+    """Return the typed payload; None if it is the run's own, whatever digits its numbers have."""
     text = text.replace("\r\n", "\n").strip()
     if not text or text == (await scope.runs.documents(run)).payload:
         return None
@@ -80,8 +80,8 @@ async def retry(request: Request) -> Response:
     except InputError as error:
         question = RunQuestion(run, f"/runs/{run_id}", "retry", given, refusal(error))
         return await scope.show(question, status=422)
-    said = f"Run {run_id} was requeued"
-    return scope.go(f"/runs/{run_id}", said if edited is None else f"{said} with a new payload")
+    text = f"Run {run_id} was requeued"
+    return scope.go(f"/runs/{run_id}", text if edited is None else f"{text} with a new payload")
 
 
 async def delete(request: Request) -> Response:

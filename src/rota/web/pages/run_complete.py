@@ -31,13 +31,13 @@ _PLACES = {
     "text": "in payload or error", "error": "in the error", "payload": "in the payload",
 }  # fmt: skip
 _SPANS = ("15min", "1h", "24h", "7d", "30d")
-# How many of the newest runs are looked at for values that no table lists.
+# How many of the newest runs are read to find values that no table lists.
 _RECENT = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """`path` is the list with it; without one it goes on being typed."""
+    """`path` is the list filtered by this value; without it the user continues typing."""
 
     key: str
     value: str
@@ -90,22 +90,22 @@ async def _values(scope: PageScope, key: str, start: str) -> list[tuple[str, str
         return _fitting(((one.id, f"{one.error_type}: {one.error}"[:80]) for one in groups), start)
     if key == "worker":
         workers = await scope.workers.list()
-        return _fitting(((str(one.id), one.name) for one in workers), start)
+        return _fitting(((str(worker.id), worker.name) for worker in workers), start)
     if key in _PLACES:
         is_whole = bool(start) and (key != "payload" or "=" in start or ":" in start)
         return [(start, _PLACES[key])] if is_whole else []
     if key in TIMES:
         return _fitting(((span, "ago") for span in _SPANS), start)
     if key == "job":
-        return _fitting(((one.name, one.queue) for one in await scope.jobs.list()), start)
+        return _fitting(((job.name, job.queue) for job in await scope.jobs.list()), start)
     if key == "queue":
         queues = await scope.queues.list()
-        return _fitting(((one.name, f"{one.queued:,} queued") for one in queues), start)
+        return _fitting(((queue.name, f"{queue.queued:,} queued") for queue in queues), start)
     return _fitting(await _recent(scope, key), start)
 
 
 async def _recent(scope: PageScope, key: str) -> Iterable[tuple[str, str]]:
-    """Of what the newest runs have."""
+    """Suggest values of the newest runs."""
     found: Counter[str] = Counter()
     for run in (await scope.runs.page(limit=_RECENT)).runs:
         value = run.tags if key == "tag" else getattr(run, key, None)
@@ -114,9 +114,9 @@ async def _recent(scope: PageScope, key: str) -> Iterable[tuple[str, str]]:
 
 
 def _fitting(values: Iterable[tuple[str, str]], start: str) -> list[tuple[str, str]]:
-    """Those that begin so first, then those that hold it."""
+    """Return values that begin with the text first, then those that contain it."""
     low = start.lower()
-    held = [one for one in values if low in one[0].lower()]
+    held = [value for value in values if low in value[0].lower()]
     return sorted(held, key=lambda one: not one[0].lower().startswith(low))[:_MOST]
 
 

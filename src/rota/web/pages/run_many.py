@@ -21,7 +21,7 @@ from rota.web.run_query import RunQuery
 from rota.web.words import plural
 
 MOST_PICKED = 500
-# Of one run, of several.
+# For one run, and for several.
 _SAID = {
     "retry": ("run was requeued", "runs were requeued"),
     "cancel": ("run is cancelled", "runs are cancelled"),
@@ -31,7 +31,7 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """Which runs: those with these ids, or all of the filter."""
+    """The selected runs: those with these ids, or all that match the filter."""
 
     verb: Action
     ids: tuple[int, ...]
@@ -47,7 +47,7 @@ class Picked:
             if not query.narrows:
                 raise FilterError("this would select every run", hint="filter the list first")
             return cls(verb, (), query)
-        if not ids or len(ids) > MOST_PICKED or not all(_is_id(it) for it in ids):
+        if not ids or len(ids) > MOST_PICKED or not all(_is_id(run_id) for run_id in ids):
             raise FilterError(
                 "no runs are selected", hint="select some, or all that match the filter"
             )
@@ -55,7 +55,7 @@ class Picked:
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        which = [("id", str(it)) for it in self.ids] or [("all", "1")]
+        which = [("id", str(run_id)) for run_id in self.ids] or [("all", "1")]
         return [("verb", self.verb), *which, *self.query.pairs]
 
     async def count(self, scope: PageScope) -> RunCounts:
@@ -88,7 +88,7 @@ class ManyQuestion(Page):
 
     @property
     def unfit(self) -> int:
-        """Of the picked ones, those in another state."""
+        """The number of selected runs in another state."""
         return max(0, len(set(self.picked.ids)) - self.found.runs)
 
 
@@ -132,11 +132,11 @@ async def _act_on_picked(scope: PageScope, picked: Picked, form: Form) -> Respon
         "retry": runs.retry_many, "cancel": runs.cancel_many, "delete": runs.delete_many
     }  # fmt: skip
     result = await acts[picked.verb](picked.ids, reason=reason)
-    said = plural(result.done, *_SAID[picked.verb])
-    refused = [one for one in result.items if not one.is_done]
+    text = plural(result.done, *_SAID[picked.verb])
+    refused = [item for item in result.items if not item.is_done]
     if refused:
-        said += f"; {len(refused)} not: {refused[0].reason}"
-    return scope.go(picked.query.path(), said)
+        text += f"; {len(refused)} not: {refused[0].reason}"
+    return scope.go(picked.query.path(), text)
 
 
 def _is_id(text: str) -> bool:

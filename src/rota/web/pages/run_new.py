@@ -35,8 +35,8 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class NewRunPage(Page):
-    """`fields` are of the payload; where the schema says nothing, or on request, the whole of it is
-    one JSON text."""
+    """`fields` are those of the payload; if the schema has none, or on request, the payload is one
+    JSON text."""
 
     template: ClassVar[str] = "runs/new.html"
     section: ClassVar[str] = "runs"
@@ -71,7 +71,7 @@ async def ask(request: Request) -> Response:
 
 
 async def _source(scope: PageScope, request: Request) -> RunInfo | None:
-    """The run that shall be run again, as a new one."""
+    """Return the run that is repeated as a new one."""
     given = request.query_params.get("from", "")
     return await scope.runs.get(int(given)) if given.isdecimal() and len(given) < 19 else None
 
@@ -99,11 +99,11 @@ async def _page(
 ) -> NewRunPage:
     wrong = dict(errors or {})
     fields = fields_of(job.payload_schema) if job else []
-    known = {one.name for one in fields}
+    known = {field.name for field in fields}
     is_json = is_json or not fields or any(name not in known for name in values or {})
     shown = [
-        replace(one, value=_value(one, values or {}, texts), error=wrong.get(one.name))
-        for one in fields
+        replace(field, value=_value(field, values or {}, texts), error=wrong.get(field.name))
+        for field in fields
     ]
     back = "" if job is None else f"&job={job.name}"
     return NewRunPage(
@@ -147,14 +147,14 @@ async def enqueue(request: Request) -> Response:
         )
         return await scope.show(page, status=422)
     run_id, is_duplicate = run
-    said = f"Run {run_id} already holds this key" if is_duplicate else f"Run {run_id} is enqueued"
-    return scope.go(f"/runs/{run_id}", said)
+    text = f"Run {run_id} already holds this key" if is_duplicate else f"Run {run_id} is enqueued"
+    return scope.go(f"/runs/{run_id}", text)
 
 
 async def _try(
     scope: PageScope, request: Request, job: JobInfo, form: Form
 ) -> tuple[dict[str, str], list[str], tuple[int, bool] | None]:
-    """What is wrong by field, what else is, or the run."""
+    """Return the problems by field, other problems, or the run."""
     fields, zone = fields_of(job.payload_schema), zone_of(request)
     errors: dict[str, str] = {}
     payload: dict[str, Any] = {}
@@ -171,7 +171,7 @@ async def _try(
     try:
         run = await scope.runs.enqueue(job.name, payload, **options)
     except InputError as error:
-        names = {one.name for one in fields} if "payload" not in form else set()
+        names = {field.name for field in fields} if "payload" not in form else set()
         by_field, rest = blamed(str(error), names)
         return by_field, rest, None
     return {}, [], (run.id, run.is_duplicate)

@@ -20,7 +20,7 @@ from rota.web.run_query import RunQuery
 
 @dataclass(frozen=True, slots=True)
 class ViewQuestion(Page):
-    """Asks for the name of a view, or before it is deleted."""
+    """Asks for the name of a view, or confirms its deletion."""
 
     template: ClassVar[str] = "runs/view.html"
     section: ClassVar[str] = "runs"
@@ -58,7 +58,7 @@ async def save(request: Request) -> Response:
 async def ask_delete(request: Request) -> Response:
     scope = PageScope(request)
     name = scope.name()
-    views = {one.name: one for one in await scope.views.list()}
+    views = {view.name: view for view in await scope.views.list()}
     query = RunQuery.read(QueryParams(views[name].query if name in views else ""))
     path = request.url.path.removeprefix(scope.root)
     return await scope.show(ViewQuestion(query, name, True, path))

@@ -24,7 +24,7 @@ from rota.web.run_words import Note, can_cancel, can_delete, can_retry, counted,
 
 PAGE_SIZE = 50
 _MOST_KINDS = 6
-# How long a page may look for runs, and for those that are found by their payloads.
+# How long a page may search for runs, and for runs found by their payloads.
 _SECONDS, _HEAVY_SECONDS = 0.03, 0.1
 
 
@@ -74,8 +74,8 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A state, its list, and how many of the shown filter are in it: `10,000+` where that is not
-    known to the last; nothing where nothing is known."""
+    """A state, its list, and the count of the shown filter in it: `10,000+` if it is not exact,
+    empty if it is unknown."""
 
     state: str | None
     path: str
@@ -93,7 +93,7 @@ class ShownView:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What some of the dead letters died of."""
+    """An error group of some of the dead letters."""
 
     name: str
     about: str
@@ -126,15 +126,15 @@ async def list_runs(request: Request) -> Response:
     scope = PageScope(request)
     query = RunQuery.read(request.query_params, zone_of(request))
     if text := request.query_params.get("q", "").strip():
-        # A number is the id of a run; everything else narrows.
+        # A number is the id of a run; any other text narrows the list.
         if text.isdecimal():
             return scope.go(f"/runs/{text[:18]}")
-        return scope.go(query.with_text(text, {one.name for one in await scope.jobs.list()}).path())
+        return scope.go(query.with_text(text, {job.name for job in await scope.jobs.list()}).path())
     seconds = _HEAVY_SECONDS if query.reads_payloads else _SECONDS
     found = await scope.runs.page(
         limit=PAGE_SIZE, cursor=query.cursor, seconds=seconds, **query.filters
     )
-    counts = {one.state: one for one in await _counts(scope, query)}
+    counts = {count.state: count for count in await _counts(scope, query)}
     now = await scope.now()
     page = RunsPage(
         runs=[RunRow.of(run, now) for run in found.runs],
@@ -143,7 +143,7 @@ async def list_runs(request: Request) -> Response:
         matching=_matching(query, counts),
         older=None if found.cursor is None else query.path(cursor=found.cursor),
         searched_to=found.searched_to,
-        views=[_view(one, query) for one in await scope.views.list()],
+        views=[_view(view, query) for view in await scope.views.list()],
         actions=list((await scope.bulk.page(is_open=True, limit=5)).items),
         kinds=await _kinds(scope, query) if query.dead else [],
     )
@@ -151,24 +151,24 @@ async def list_runs(request: Request) -> Response:
 
 
 async def _kinds(scope: PageScope, query: RunQuery) -> list[Kind]:
-    """Of the dead letters of the last month, the commonest: of what failed most often."""
+    """Return the most frequent error groups among the dead letters of the last month."""
     found = await scope.web.watch.kinds(query.filters.get("job"))
-    groups = sorted((it for it in found if it.recent_runs), key=lambda it: -it.recent_runs)
+    groups = sorted((group for group in found if group.recent_runs), key=lambda it: -it.recent_runs)
     chosen = query.filters.get("error_group")
     return [
         Kind(
-            name=f"{one.error_type}: {one.error}",
-            about=", ".join(one.jobs[:3]),
-            path=query.plus("group", one.id),
-            runs=one.recent_runs,
-            is_chosen=one.id == chosen,
+            name=f"{group.error_type}: {group.error}",
+            about=", ".join(group.jobs[:3]),
+            path=query.plus("group", group.id),
+            runs=group.recent_runs,
+            is_chosen=group.id == chosen,
         )
-        for one in groups[:_MOST_KINDS]
+        for group in groups[:_MOST_KINDS]
     ]
 
 
 async def _counts(scope: PageScope, query: RunQuery) -> list[StateCount]:
-    """Of the filter without its states."""
+    """Count the runs of the filter without its states."""
     key = f"{query.tab(None)} {query.zone}"
     return await scope.web.run_counts.get(key, partial(scope.runs.counts, **query.filters))
 
@@ -181,16 +181,16 @@ def _tabs(query: RunQuery, counts: dict[str, StateCount]) -> list[Tab]:
 
 
 def _matching(query: RunQuery, counts: dict[str, StateCount]) -> str:
-    """How many the filter has, with its states."""
+    """Return the count of the filter, with its states."""
     if query.dead:
         return ""
     states = [value for key, value in query.parts if key == "state"]
-    return _told([counts[it] for it in states or RUN_STATES if it in counts])
+    return _told([counts[state] for state in states or RUN_STATES if state in counts])
 
 
 def _told(counts: list[StateCount]) -> str:
-    runs = sum(one.runs for one in counts)
-    if all(one.is_exact for one in counts):
+    runs = sum(count.runs for count in counts)
+    if all(count.is_exact for count in counts):
         return f"{runs:,}"
     return f"{runs:,}+" if runs else ""
 

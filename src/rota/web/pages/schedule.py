@@ -38,7 +38,7 @@ _PARTS = get_args(LedgerPart)
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """`day` and `wall` are by the clocks of the schedule's zone."""
+    """`day` and `wall` are in the schedule's zone."""
 
     occurrence: OccurrenceInfo
     reason: str
@@ -49,7 +49,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A part of the ledger, and the ways to the others."""
+    """A part of the ledger, and links to the other parts."""
 
     rows: list[LedgerRow]
     part: str | None
@@ -60,7 +60,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class EditRow:
-    """`changes`: of each field its name, what it was and what it became."""
+    """`changes`: the name, the old and the new value of each field."""
 
     edit: ScheduleEdit
     verb: str
@@ -112,7 +112,7 @@ async def show_schedule(request: Request) -> Response:
             strip=Strip(tuple(cell_of(it.decision, it.reason, it.state) for it in reversed(past))),
             durations=durations(past, schedule.timeout_seconds),
             manual=manual.items,
-            edits=[_edit(schedule, one) for one in edits.items],
+            edits=[_edit(schedule, edit) for edit in edits.items],
             overrides=len(await scope.schedules.overrides(name, tenant=tenant)),
             reset=path_of(name, tenant, "reset"),
             policies=policies(schedule),
@@ -122,7 +122,7 @@ async def show_schedule(request: Request) -> Response:
 
 
 async def _coming(scope: PageScope, schedule: ScheduleInfo) -> tuple[list[PreviewRow], str | None]:
-    """None for what has no times, or for a timing that cannot be followed."""
+    """Return None for a schedule without times, or with a timing that cannot be computed."""
     if schedule.init is not None or not schedule.is_enabled or schedule.finished_at:
         return [], None
     viewer = str(zone_of(scope.request))
@@ -153,13 +153,13 @@ async def _ledger(scope: PageScope, schedule: ScheduleInfo) -> Ledger:
     zone = zone_named(schedule.timezone)
     rows = [
         LedgerRow(
-            it,
-            reason_of(it),
-            words.day(it.nominal_at, zone),
-            words.wall(it.nominal_at, zone),
-            words.day(it.through_at, zone),
+            occurrence,
+            reason_of(occurrence),
+            words.day(occurrence.nominal_at, zone),
+            words.wall(occurrence.nominal_at, zone),
+            words.day(occurrence.through_at, zone),
         )
-        for it in found.items
+        for occurrence in found.items
     ]
     older = None if found.cursor is None else write_cursor(kind, *found.cursor)
     return Ledger(
@@ -172,7 +172,7 @@ async def _ledger(scope: PageScope, schedule: ScheduleInfo) -> Ledger:
 
 
 def _at(schedule: ScheduleInfo, **query: str | None) -> str:
-    """This page with another part of the ledger in sight."""
+    """Return this page with another part of the ledger."""
     path = path_of(schedule.name, schedule.tenant)
     pairs = {key: value for key, value in query.items() if value is not None}
     mark = "&" if "?" in path else "?"
@@ -197,9 +197,9 @@ def _edit(schedule: ScheduleInfo, one: ScheduleEdit) -> EditRow:
     ]
     count = len(changes)
     verb = one.action.removeprefix("schedule.")
-    said = _VERBS.get(verb) or f"changed {count} field{'' if count == 1 else 's'}"
+    summary = _VERBS.get(verb) or f"changed {count} field{'' if count == 1 else 's'}"
     revert = path_of(schedule.name, schedule.tenant, f"revert/{one.id}")
-    return EditRow(one, said, changes, revert if one.can_revert else None)
+    return EditRow(one, summary, changes, revert if one.can_revert else None)
 
 
 routes = [Route("/schedules/{name}", show_schedule)]

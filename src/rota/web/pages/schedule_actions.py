@@ -65,7 +65,7 @@ async def _question(
 
 
 async def _payload(scope: PageScope, schedule: ScheduleInfo) -> str:
-    """What its next run gets, with the digits that it has."""
+    """Return the payload of its next run, with the stored digits."""
     if schedule.payload is not None:
         found = await scope.schedules.documents(schedule.name, tenant=schedule.tenant)
         if found.payload is not None:
@@ -82,7 +82,7 @@ def asking(verb: str) -> Endpoint:
 
 
 def acting(verb: str, act: Callable[[PageScope, str, str, Form], Awaitable[str]]) -> Endpoint:
-    """Does it and says what was done; what was mistyped is asked again."""
+    """Perform the action and show its result; invalid input shows the form again."""
 
     async def handle(request: Request) -> Response:
         scope = PageScope(request)
@@ -90,10 +90,10 @@ def acting(verb: str, act: Callable[[PageScope, str, str, Form], Awaitable[str]]
         form = await read_form(request)
         name, tenant = scope.name(), tenant_of(request)
         try:
-            said = await act(scope, name, tenant, form)
+            text = await act(scope, name, tenant, form)
         except (InputError, TimingError) as error:
             return await _question(scope, verb, form.get("payload", ""), refusal(error))
-        return scope.go("/schedules" if verb == "delete" else path_of(name, tenant), said)
+        return scope.go("/schedules" if verb == "delete" else path_of(name, tenant), text)
 
     return handle
 
@@ -101,7 +101,7 @@ def acting(verb: str, act: Callable[[PageScope, str, str, Form], Awaitable[str]]
 async def trigger(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     text = form.get("payload", "").replace("\r\n", "\n").strip()
     schedule = await scope.schedules.get(name, tenant=tenant)
-    # Untouched it is the schedule's own, whatever digits it has.
+    # Unchanged, it is the schedule's own payload, whatever digits its numbers have.
     payload = None if text == await _payload(scope, schedule) else read_payload(text)
     found = await scope.schedules.trigger(name, payload, tenant=tenant, reason=form.text("reason"))
     return f"Run {found.run_id} of {name} is enqueued"
@@ -152,8 +152,8 @@ async def delete(scope: PageScope, name: str, tenant: str, form: Form) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ResetQuestion(Page):
-    """Asks which fields go back to what the code says; `changes`: each field, its label, what it
-    is and what it would be."""
+    """Asks which fields to reset to the code; `changes`: name, label, present value and new value
+    of each field."""
 
     template: ClassVar[str] = "schedules/reset.html"
     section: ClassVar[str] = "schedules"
@@ -186,17 +186,17 @@ async def reset(request: Request) -> Response:
     scope.check("schedules.update")
     form = await read_form(request)
     name, tenant = scope.name(), tenant_of(request)
-    fields = [one for one in form.all("field") if one in LABELS]
+    fields = [field for field in form.all("field") if field in LABELS]
     if not fields:
         return scope.go(path_of(name, tenant), "Nothing was selected, so nothing was changed")
     await scope.schedules.update(name, tenant=tenant, reset=fields, reason=form.text("reason"))
-    words = ", ".join(label_of(one) for one in fields)
+    words = ", ".join(label_of(field) for field in fields)
     return scope.go(path_of(name, tenant), f"Reset to the code: {words}")
 
 
 @dataclass(frozen=True, slots=True)
 class RevertQuestion(Page):
-    """Asks before an edit is taken back; `changes` are what it would do now."""
+    """Confirms that an edit is reverted; `changes` are the changes that this would make now."""
 
     template: ClassVar[str] = "schedules/revert.html"
     section: ClassVar[str] = "schedules"
@@ -219,11 +219,11 @@ async def _ask_revert(scope: PageScope, error: str | None = None, status: int = 
     edit = await scope.schedules.edit(name, entry, tenant=tenant)
     changes = [
         (
-            label_of(it.field),
-            value_of(it.field, getattr(schedule, it.field, it.after)),
-            value_of(it.field, it.before),
+            label_of(change.field),
+            value_of(change.field, getattr(schedule, change.field, change.after)),
+            value_of(change.field, change.before),
         )
-        for it in edit.changes
+        for change in edit.changes
     ]
     action = path_of(name, tenant, f"revert/{entry}")
     back = path_of(name, tenant)

@@ -25,7 +25,7 @@ _SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class BackfillForm:
-    """What was typed. Times are by the clocks of the schedule's zone."""
+    """The typed texts. Times are in the schedule's zone."""
 
     start: str
     end: str
@@ -36,7 +36,7 @@ class BackfillForm:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The first of the times, in words, and how many there are."""
+    """The first times in words, and the number of all."""
 
     times: list[str]
     ran: list[str]
@@ -93,8 +93,8 @@ async def fill(request: Request) -> Response:
         made = await _backfill(scope, schedule, form, is_dry=False, reason=given.text("reason"))
     except TimingError as error:
         return await _show(scope, schedule, form, None, refusal(error))
-    said = f"{words.plural(len(made.run_ids), 'run')} of {schedule.name} enqueued"
-    return scope.go(path_of(schedule.name, schedule.tenant), said)
+    text = f"{words.plural(len(made.run_ids), 'run')} of {schedule.name} enqueued"
+    return scope.go(path_of(schedule.name, schedule.tenant), text)
 
 
 async def _look(scope: PageScope, schedule: ScheduleInfo, form: BackfillForm) -> Response:
@@ -153,7 +153,7 @@ async def _show(
 
 
 def _usual(schedule: ScheduleInfo, now: datetime) -> BackfillForm:
-    """The day before now, to start from."""
+    """Return the initial values: the last 24 hours."""
     local = now.astimezone(zone_named(schedule.timezone)).replace(second=0, microsecond=0)
     start = (local - timedelta(days=1)).replace(tzinfo=None)
     end = local.replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""The editor of schedules: new ones, copies, and changes that overwrite nobody's."""
+"""The editor of schedules: new ones, copies, and edits that never overwrite another user's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ _LONGEST = 300
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Who changed it meanwhile, and of each field: what it is now, and what this form says."""
+    """The user who changed the schedule meanwhile, and for each field: the stored value, and that
+    of this form."""
 
     actor: str
     at: datetime
@@ -56,7 +57,8 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class EditorPage(Page):
-    """`schedule` is the stored one, None for a new one. `is_part`: a script asks for the side."""
+    """`schedule` is the stored one, None for a new one. `is_part`: a script asks for the side
+    panel."""
 
     template: ClassVar[str] = "schedules/edit.html"
     section: ClassVar[str] = "schedules"
@@ -89,7 +91,8 @@ class EditorPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class Editing:
-    """One look at the editor: what is stored, what the form says, and what it was filled with."""
+    """One view of the editor: the stored schedule, the texts of the form, and those it was filled
+    with."""
 
     schedule: ScheduleInfo | None
     stored: Draft | None
@@ -105,7 +108,7 @@ class Editing:
 
 
 async def new(request: Request) -> Response:
-    """Empty, or with the job or template that the address names."""
+    """Show an empty form, or one with the job or template that the address names."""
     scope, given = PageScope(request), request.query_params
     texts = {key: given[key] for key in ("job", "cron", "timezone", "calendar") if key in given}
     draft = new_draft(**texts)
@@ -190,7 +193,8 @@ _REFUSALS = (TimingError, InputError, UnknownJob, WrongState)
 
 
 def _is_look(request: Request, form: Form) -> bool:
-    """Asked by a script while somebody types, or by a button that saves nothing."""
+    """Return whether a script asks while the user types, or a button that saves nothing was
+    pressed."""
     return "x-rota-part" in request.headers or "check" in form or "template" in form
 
 
@@ -233,7 +237,7 @@ def _base(form: Form) -> dict[str, str]:
 
 
 def _with_error(editing: Editing, error: Exception) -> Editing:
-    """Beside the field that it is about; what is about several stands on top."""
+    """Show the error beside its field; an error about several fields is shown on top."""
     where = "name" if isinstance(error, WrongState) else ""
     where = "job" if isinstance(error, UnknownJob) else where
     where = "payload" if isinstance(error, PayloadError) else where
@@ -247,7 +251,7 @@ def _replaced(editing: Editing, **changes: object) -> Editing:
 
 
 async def _conflict(scope: PageScope, editing: Editing) -> Editing:
-    """What somebody typed stays; the rest of the form is as it is stored now."""
+    """Keep the typed texts; the rest of the form shows what is stored now."""
     stored, now = await _stored(scope, editing.name, editing.tenant)
     mine = set(changed_since(editing.draft, editing.base)) | {"when"}
     texts = {
@@ -302,8 +306,8 @@ async def _show(scope: PageScope, editing: Editing) -> Response:
         conflict=editing.conflict,
         reason=editing.reason,
         templates=await scope.schedules.templates(),
-        calendars=[one.name for one in await scope.calendars.list()],
-        jobs=[one.name for one in (await scope.jobs.page(limit=1000)).items],
+        calendars=[calendar.name for calendar in await scope.calendars.list()],
+        jobs=[job.name for job in (await scope.jobs.page(limit=1000)).items],
         zones=NAMES,
         is_part="x-rota-part" in scope.request.headers,
     )

@@ -1,4 +1,4 @@
-"""The list of schedules: next times, and the results of the last ones."""
+"""The list of schedules: next times, and the results of the last occurrences."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class ScheduleRow:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A state, how many of those that fit the filter are in it, and its list; `attention` is of
-    those that need somebody, whatever their state."""
+    """A state, how many schedules of the filter are in it, and its list; `attention` counts those
+    that need attention, whatever their state."""
 
     state: str | None
     path: str
@@ -75,7 +75,7 @@ class SchedulesPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleQuery:
-    """What the address asks for."""
+    """The filter in the address."""
 
     state: str | None = None
     attention: bool = False
@@ -102,7 +102,7 @@ class ScheduleQuery:
 
     @property
     def tokens(self) -> list[tuple[str, str, str]]:
-        """What narrows the list, and the way without it."""
+        """Every active filter, with the list without it."""
         given = {
             "state": self.state, "text": self.text, "job": self.job, "queue": self.queue,
             "tag": self.tag, "tenant": self.tenant, "calendar": self.calendar,
@@ -115,7 +115,7 @@ class ScheduleQuery:
         return [*found, *([("only", _NEEDS, self.path(attention=None))] if self.attention else [])]
 
     def path(self, **changes: str | bool | None) -> str:
-        """The same with some of it changed; another list begins at its beginning."""
+        """Return the address with some parts changed, at the first page."""
         given = {
             "state": self.state, "attention": "1" if self.attention else None, "job": self.job,
             "queue": self.queue, "tag": self.tag, "tenant": self.tenant, "text": self.text,
@@ -137,7 +137,8 @@ def paths_of(one: ScheduleInfo) -> dict[str, str]:
 
 
 def state_of(one: ScheduleInfo, now: datetime) -> str:
-    """`late` where its time has passed by more than counts as on time, and nothing was decided."""
+    """Return `late` if its time passed longer ago than counts as on time, and nothing was
+    decided."""
     due = one.next_run_at
     if one.state != "active" or due is None:
         return one.state
@@ -162,16 +163,16 @@ async def list_schedules(request: Request) -> Response:
     attention: ScheduleFilters = {**query.filters, "attention": True}
     needy = await scope.schedules.counts(**attention)
     now = await scope.now()
-    strips = await scope.schedules.strips([one.id for one in found.items])
+    strips = await scope.schedules.strips([schedule.id for schedule in found.items])
     rows = [
         ScheduleRow(
-            one,
-            path_of(one.name, one.tenant),
-            paths_of(one),
-            strips.get(one.id, Strip()),
-            state_of(one, now),
+            schedule,
+            path_of(schedule.name, schedule.tenant),
+            paths_of(schedule),
+            strips.get(schedule.id, Strip()),
+            state_of(schedule, now),
         )
-        for one in found.items
+        for schedule in found.items
     ]
     onward = None if found.cursor is None else query.path(cursor=write_cursor(kind, *found.cursor))
     return await scope.show(
@@ -180,7 +181,7 @@ async def list_schedules(request: Request) -> Response:
 
 
 def _tabs(query: ScheduleQuery, counts: dict[str, int], needy: int) -> list[Tab]:
-    """Of states that nothing is in, only the common ones and the one that is shown."""
+    """List states without schedules only if they are common or selected."""
     attention = Tab(None, query.path(state=None, attention="1"), needy, attention=True)
     return [
         Tab(None, query.path(state=None, attention=None), sum(counts.values())),

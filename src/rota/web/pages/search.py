@@ -19,7 +19,7 @@ from rota.web.context import Page
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of
 
-# What can be done with each kind in which state: verb, the permission, states.
+# The actions on each kind of record: verb, permission, states.
 _VERBS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "run": (
         ("retry", "runs.retry", RETRIABLE_STATES),
@@ -46,7 +46,7 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One line of the palette: somewhere to go, or something to do, after a question."""
+    """One line of the palette: a page, or an action with a confirmation."""
 
     text: str
     detail: str
@@ -95,15 +95,15 @@ async def search(request: Request) -> Response:
         does = list(_actions(scope, hits[:4], None)) if len(hits) <= 4 else []
         groups = [*_groups(scope, hits), Group("Do", does)]
     groups.append(Group("Go to", _pages(text)))
-    return await scope.show(SearchPage(text, [one for one in groups if one.ways]))
+    return await scope.show(SearchPage(text, [group for group in groups if group.ways]))
 
 
 def _groups(scope: PageScope, hits: list[Hit]) -> Iterator[Group]:
     for kind, title in _TITLES.items():
         ways = [
-            Way(one.text, _detail(one), path(one), f"{kind}s", one.state)
-            for one in hits
-            if one.kind == kind
+            Way(hit.text, _detail(hit), path(hit), f"{kind}s", hit.state)
+            for hit in hits
+            if hit.kind == kind
         ]
         yield Group(title, ways)
 
@@ -113,11 +113,11 @@ def _detail(hit: Hit) -> str:
 
 
 def path(hit: Hit, verb: str = "") -> str:
-    """The page of a thing, or the question before a verb."""
+    """Return the page of a record, or the confirmation of an action."""
     tail = f"/{verb}" if verb else ""
     if hit.kind == "schedule":
         return path_of(hit.name, hit.tenant, verb)
-    if hit.kind == "job" and not any(one and one.key == "jobs" for one in nav.items()):
+    if hit.kind == "job" and not any(section and section.key == "jobs" for section in nav.items()):
         return f"/runs?job={quote(hit.name, safe='')}"
     return f"/{hit.kind}s/{quote(hit.name, safe='')}{tail}"
 
@@ -131,13 +131,13 @@ def _actions(scope: PageScope, hits: list[Hit], only: str | None) -> Iterator[Wa
 
 
 def _pages(text: str) -> list[Way]:
-    """Those whose title begins with the text, or has a word that does."""
+    """Return pages whose title, or a word of it, begins with the text."""
     wanted = text.lower()
     sections = [Way(one.title, "", one.path, one.icon) for one in nav.items() if one is not None]
     return [
-        one
-        for one in (*sections, *_OTHER_PAGES)
-        if any(word.startswith(wanted) for word in (one.text.lower(), *one.text.lower().split()))
+        way
+        for way in (*sections, *_OTHER_PAGES)
+        if any(word.startswith(wanted) for word in (way.text.lower(), *way.text.lower().split()))
     ]
 
 

@@ -25,7 +25,7 @@ from rota.web.page_scope import PageScope
 from rota.web.pages.jobs import path_of
 
 PRUNING = ("rota.prune_runs", "rota.prune_logs")
-# What the configuration keeps, and its words.
+# Keys of retention in the configuration, and their words.
 _KEPT = {
     "run_days": "Finished runs, with their attempts",
     "failed_run_days": "Failed runs",
@@ -39,7 +39,7 @@ _KEPT = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How long one thing is kept, by which setting, and who set it."""
+    """How long one kind of data is kept, by which setting, and who set it."""
 
     what: str
     how_long: str
@@ -49,7 +49,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A setting with its value; of a secret only whether there is one."""
+    """A setting with its value; for a secret only whether it is set."""
 
     setting: Setting
     value: str
@@ -81,7 +81,7 @@ class SettingsPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class RetentionPage(Page):
-    """What a pass would remove now, and the question whether to let it."""
+    """The rows that retention would remove now, and the confirmation to do so."""
 
     template: ClassVar[str] = "settings/retention.html"
     section: ClassVar[str] = "settings"
@@ -98,11 +98,11 @@ async def show_settings(request: Request) -> Response:
     scope = PageScope(request)
     config = scope.app.config
     is_all = request.query_params.get("all") == "1"
-    own = [one for one in await scope.jobs.list(system=True) if one.retention]
+    own = [job for job in await scope.jobs.list(system=True) if job.retention]
     return await scope.show(
         SettingsPage(
             rules=rules_of(config),
-            own=[(one, path_of(one.name), said("retention", one.retention)) for one in own[:50]],
+            own=[(job, path_of(job.name), said("retention", job.retention)) for job in own[:50]],
             more_own=len(own) > 50,
             next_pass=await _next_pass(scope),
             sections=sections_of(config, is_all=is_all),
@@ -115,7 +115,7 @@ async def show_settings(request: Request) -> Response:
 
 @cache
 def zones() -> list[str]:
-    """Read from the disk once."""
+    """Read the names from the disk once."""
     return sorted(available_timezones())
 
 
@@ -134,12 +134,12 @@ def days_of(kept: RetentionSettings, name: str) -> str:
 
 
 def sections_of(config: Config, *, is_all: bool) -> list[tuple[str, list[Shown]]]:
-    """By section; without `is_all` only what somebody has set."""
+    """Return the settings by section; without `is_all` only those that are not defaults."""
     found: dict[str, list[Shown]] = {}
-    for one in describe():
-        shown = Shown(one, config.show(one.key), config.source(one.key))
+    for setting in describe():
+        shown = Shown(setting, config.show(setting.key), config.source(setting.key))
         if is_all or shown.is_set:
-            found.setdefault(one.section or "general", []).append(shown)
+            found.setdefault(setting.section or "general", []).append(shown)
     return list(found.items())
 
 
@@ -152,13 +152,14 @@ async def _next_pass(scope: PageScope) -> datetime | None:
 
 
 async def show_retention(request: Request) -> Response:
-    """Counted when somebody asks, not with each look at the settings."""
+    """Count on request, not with each view of the settings."""
     scope = PageScope(request)
     return await scope.show(RetentionPage(await scope.retention.plan(), await _next_pass(scope)))
 
 
 async def run_retention(request: Request) -> Response:
-    """By the same jobs that do it at night: they rest between portions, and can be watched."""
+    """Start the same jobs that run at night: they pause between batches, and their runs can be
+    watched."""
     scope = PageScope(request)
     scope.check("retention.run")
     reason = (await read_form(request)).text("reason")

@@ -21,7 +21,7 @@ from rota.web.pages.tenants import path_of
 from rota.web.refusals import refusal
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-# Of one request for a deletion; what is left then is asked about again.
+# The limit of one deletion request; another confirmation follows for what is left.
 DELETE_SECONDS = 10.0
 _NUMBERS = (
     "max_waiting", "max_runs_per_day", "max_bytes_per_day", "retention_days",
@@ -31,7 +31,7 @@ _NUMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class TenantQuestion(Page):
-    """Asks before something is done; says what that means for what the tenant has."""
+    """Confirms an action; says what it means for the tenant's data."""
 
     template: ClassVar[str] = "tenants/question.html"
     section: ClassVar[str] = "tenants"
@@ -77,16 +77,16 @@ async def pause(request: Request) -> Response:
         held = await scope.tenants.pause(scope.name(), reason, until)
     except TimingError as error:
         return await _ask(scope, "pause", status=422, given=dict(form), time_error=refusal(error))
-    said = f"Tenant {scope.name()} {'was already' if held is None else 'is'} paused"
-    return scope.go(path_of(scope.name()), said)
+    text = f"Tenant {scope.name()} {'was already' if held is None else 'is'} paused"
+    return scope.go(path_of(scope.name()), text)
 
 
 async def resume(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("tenants.resume")
     freed = await scope.tenants.resume(scope.name(), (await read_form(request)).text("reason"))
-    said = f"Tenant {scope.name()} {'was not paused' if freed is None else 'is resumed'}"
-    return scope.go(path_of(scope.name()), said)
+    text = f"Tenant {scope.name()} {'was not paused' if freed is None else 'is resumed'}"
+    return scope.go(path_of(scope.name()), text)
 
 
 async def edit(request: Request) -> Response:
@@ -102,7 +102,7 @@ async def edit(request: Request) -> Response:
 
 
 def _settings(form: Form) -> dict[str, Any]:
-    """Empty is the default."""
+    """Empty fields mean the default."""
     settings: dict[str, Any] = {"description": form.get("description", "").strip()}
     for key in ("weight", *_NUMBERS):
         text = form.text(key)

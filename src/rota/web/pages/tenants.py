@@ -24,7 +24,7 @@ ORDERS = {"name": "name", "waiting": "most waiting", "failed": "most failures to
 
 @dataclass(frozen=True, slots=True)
 class TenantQuery:
-    """What the address asks for."""
+    """The filter in the address."""
 
     text: str | None = None
     order: str = "name"
@@ -60,12 +60,12 @@ class TenantsPage(Page):
 
     @property
     def ended(self) -> int:
-        return sum(one.ended for one in self.shares)
+        return sum(share.ended for share in self.shares)
 
     @property
     def most(self) -> int:
-        """In one day, of one row: all rows are drawn to the same scale."""
-        return max((count for one in self.shares for count in one.counts), default=1) or 1
+        """The highest count of one day and one row: all rows are drawn to the same scale."""
+        return max((count for share in self.shares for count in share.counts), default=1) or 1
 
     @property
     def days(self) -> int:
@@ -111,7 +111,7 @@ async def list_tenants(request: Request) -> Response:
         limit=PAGE_SIZE,
     )
     onward = None if found.cursor is None else query.path(write_cursor(kind, *found.cursor))
-    rows = [(path_of(one.name), one) for one in found.items]
+    rows = [(path_of(tenant.name), tenant) for tenant in found.items]
     shares = await scope.tenants.shares(days=DAYS)
     return await scope.show(TenantsPage(rows, query, onward, shares))
 
@@ -125,7 +125,7 @@ async def show_tenant(request: Request) -> Response:
 
 
 async def export_tenant(request: Request) -> Response:
-    """All of its data, as a file to save."""
+    """Send all data of the tenant as a file."""
     scope = PageScope(request)
     scope.check("tenants.export")
     return await scope.export_tenant(scope.name())

@@ -37,7 +37,7 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True)
 class WorkerQuery:
-    """What the address asks for."""
+    """The filter in the address."""
 
     status: WorkerStatus | None = None
     host: str | None = None
@@ -86,7 +86,7 @@ class WorkerPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class WorkerQuestion(Page):
-    """Asks before a worker is drained, stopped or resumed; says what becomes of what it runs."""
+    """Confirms that a worker is drained, stopped or resumed; says what happens to its runs."""
 
     template: ClassVar[str] = "workers/question.html"
     section: ClassVar[str] = "workers"
@@ -109,7 +109,7 @@ async def list_workers(request: Request) -> Response:
         cursor=read_cursor("workers newest", query.cursor, int),
         limit=PAGE_SIZE,
     )
-    rows = [WorkerRow(one, path_of(one.id), news_of(one)) for one in found.items]
+    rows = [WorkerRow(worker, path_of(worker.id), news_of(worker)) for worker in found.items]
     onward = found.cursor and query.path(cursor=write_cursor("workers newest", *found.cursor))
     return await scope.show(WorkersPage(rows, query, onward or None))
 
@@ -127,7 +127,7 @@ def path_of(worker_id: int) -> str:
 
 
 def news_of(worker: WorkerInfo) -> str:
-    """What one has to know of it beside its state."""
+    """Return what an operator has to know about the worker besides its state."""
     if worker.status == "silent":
         return "Its lease expired, and no other worker is live to rescue its runs."
     if worker.status == "stuck":
@@ -191,8 +191,8 @@ async def drain(request: Request) -> Response:
     scope, worker_id = PageScope(request), request.path_params["id"]
     scope.check("workers.drain")
     is_changed = await scope.workers.drain(worker_id, (await read_form(request)).text("reason"))
-    said = f"Worker {worker_id} {'is' if is_changed else 'was already'} draining"
-    return scope.go(path_of(worker_id), said)
+    text = f"Worker {worker_id} {'is' if is_changed else 'was already'} draining"
+    return scope.go(path_of(worker_id), text)
 
 
 async def stop(request: Request) -> Response:
@@ -201,17 +201,17 @@ async def stop(request: Request) -> Response:
     form = await read_form(request)
     at_once = form.get("how") == "now"
     is_changed = await scope.workers.stop(worker_id, form.text("reason"), at_once=at_once)
-    said = "is stopping" if at_once else "stops when its running attempts have ended"
-    said = said if is_changed else "was already stopping"
-    return scope.go(path_of(worker_id), f"Worker {worker_id} {said}")
+    text = "is stopping" if at_once else "stops when its running attempts have ended"
+    text = text if is_changed else "was already stopping"
+    return scope.go(path_of(worker_id), f"Worker {worker_id} {text}")
 
 
 async def resume(request: Request) -> Response:
     scope, worker_id = PageScope(request), request.path_params["id"]
     scope.check("workers.resume")
     is_changed = await scope.workers.resume(worker_id, (await read_form(request)).text("reason"))
-    said = f"Worker {worker_id} {'is resumed' if is_changed else 'was not draining'}"
-    return scope.go(path_of(worker_id), said)
+    text = f"Worker {worker_id} {'is resumed' if is_changed else 'was not draining'}"
+    return scope.go(path_of(worker_id), text)
 
 
 routes = [Route("/workers", list_workers), Route("/workers/{id:int}", show_worker)]

@@ -1,7 +1,7 @@
-"""What `rota doctor` looks at: one subject a module, each a plan that finds something.
+"""The checks of `rota doctor`: one module per subject, each check a plan that returns findings.
 
-A new check is a function that yields statements of `store/sql/doctor/` and returns findings; it
-goes into CHECKS, and gets a test that provokes each of its verdicts.
+A new check is a function that yields statements of `store/sql/doctor/` and returns findings; add it
+to CHECKS, with a test that provokes each of its verdicts.
 """
 
 from __future__ import annotations

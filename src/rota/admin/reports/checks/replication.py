@@ -26,14 +26,14 @@ def identities(rows: list[doctor.Unnamed]) -> Finding:
         " server refuses to update or delete their rows, which stops limits, retries by hand,"
         " retention and counters.",
         advice="give each table an identity.",
-        commands=[f"ALTER TABLE rota.{it.name} REPLICA IDENTITY FULL;" for it in rows[:_SHOWN]],
+        commands=[f"ALTER TABLE rota.{row.name} REPLICA IDENTITY FULL;" for row in rows[:_SHOWN]],
     )  # fmt: skip
 
 
 def behind(rows: list[doctor.SequenceBehind]) -> Finding:
     if not rows:
         return Finding("sequences", "ok", "Sequences are ahead of the rows")
-    names = _listed([it.sequence for it in rows])
+    names = _listed([row.sequence for row in rows])
     return Finding(
         "sequences", "bad", "Sequences are behind the rows", figure=number(len(rows)), limit="0",
         detail=f"{names}: the next number of {rows[0].sequence} is {rows[0].next_value}, and rows"

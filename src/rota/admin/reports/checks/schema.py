@@ -1,4 +1,4 @@
-"""The schema: whether it is the one that this release was written for."""
+"""The schema: whether it fits this release."""
 
 from __future__ import annotations
 

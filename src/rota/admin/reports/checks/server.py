@@ -98,7 +98,7 @@ def _wraparound(row: ServerState) -> Finding:
 
 
 def _clock(row: ServerState, behind: float) -> Finding:
-    """Nothing in Rota depends on this machine's clock; what its handlers write does."""
+    """Nothing in Rota depends on this machine's clock; the times that handlers write do."""
     word = "ahead of" if behind > 0 else "behind"
     return graded(
         "clock", judge(abs(behind), warn=2.0, bad=float("inf")), "Clocks agree",

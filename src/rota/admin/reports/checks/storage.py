@@ -1,4 +1,4 @@
-"""Tables: dead rows, and partitions for what comes."""
+"""Tables: dead rows, and partitions for the coming days."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check() -> Plan[list[Finding]]:
 
 
 def dead_rows(row: doctor.DeadRows) -> Finding:
-    """Many, and more than live ones."""
+    """Report many dead rows, if there are more than twice as many as live ones."""
     many = row.dead >= _MANY and row.dead > 2 * row.live
     ago = row.vacuum_seconds
     last = "never vacuumed" if ago is None else f"vacuumed {duration(ago)} ago"

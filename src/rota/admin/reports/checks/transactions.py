@@ -1,4 +1,4 @@
-"""Who keeps dead rows from being removed, and who holds rows that work waits for."""
+"""Transactions that prevent the removal of dead rows, or hold locks that runs wait for."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _prepared(row: KeepingRows | None) -> Iterator[Finding]:
 
 
 def _slots(row: KeepingRows | None) -> Iterator[Finding]:
-    """Nobody reads it, and the server keeps everything for whoever comes back."""
+    """Report a slot without a reader, for which the server keeps all WAL."""
     verdict = judge(row.bytes if row else None, warn=1e9, bad=2e10)
     if row is not None and verdict != "ok":
         name = row.name.replace("'", "''")
@@ -109,6 +109,6 @@ def _hidden(row: KeepingRows) -> Iterator[Finding]:
 
 
 def quoted(name: object) -> str:
-    """As an identifier of SQL."""
+    """Quote the name as an SQL identifier."""
     escaped = str(name).replace('"', '""')
     return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""What workers do beside running: ticks, roll-ups, log lines, retention."""
+"""Tasks of workers besides runs: ticks, roll-ups, log lines, retention."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check() -> Plan[list[Finding]]:
 
 
 def _ticks(counts: list[CounterAge], stand: FleetHealth) -> Finding:
-    age = next((it.age for it in counts if it.name == "ticks"), None)
+    age = next((count.age for count in counts if count.name == "ticks"), None)
     if not stand.schedules_active:
         return Finding("tick", "ok", "Ticks", figure="no schedule is active")
     if age is None:
@@ -68,7 +68,7 @@ def _overdue(stand: FleetHealth) -> Iterator[Finding]:
 
 
 def _folds(row: UpkeepState) -> Finding:
-    """A minute is folded some seconds after its end."""
+    """A minute is added to the roll-ups some seconds after its end."""
     verdict = judge(row.unfolded_seconds, warn=300, bad=_HOUR)
     return graded(
         "upkeep", verdict, "Upkeep is running", "Upkeep is not running",
@@ -80,18 +80,18 @@ def _folds(row: UpkeepState) -> Finding:
 
 
 def _errors(counts: list[CounterAge]) -> Finding:
-    lately = [it for it in counts if it.name == "loop_errors" and it.age < 600]
+    lately = [count for count in counts if count.name == "loop_errors" and count.age < 600]
     return graded(
         "loops", "warn" if lately else "ok", "Errors in the loops of workers, last 10 min",
         "Loops of workers have failed in the last 10 min",
-        figure=", ".join(sorted(str(it.loop) for it in lately)) or "0",
+        figure=", ".join(sorted(str(count.loop) for count in lately)) or "0",
         detail="Each retries automatically; the worker's log shows the error.",
         advice="read the logs of the workers.", commands=["rota workers list"],
     )  # fmt: skip
 
 
 def _dropped(counts: list[CounterAge]) -> Finding:
-    dropped = next((it for it in counts if it.name == "lines_dropped"), None)
+    dropped = next((count for count in counts if count.name == "lines_dropped"), None)
     if dropped is None or dropped.age > _DAY:
         return Finding("log_lines", "ok", "Log lines dropped in the last day", figure="0")
     return Finding(
@@ -104,7 +104,7 @@ def _dropped(counts: list[CounterAge]) -> Finding:
 
 
 def _retention(row: UpkeepState) -> Iterator[Finding]:
-    """Every night; a young installation has had none."""
+    """Retention runs every night; a new installation has had no pass yet."""
     ago = row.pruned_seconds
     if ago is None:
         if (row.installed_seconds or 0) > 2 * _DAY:

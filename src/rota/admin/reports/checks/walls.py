@@ -1,4 +1,4 @@
-"""Walls between roles: what lets one act with the privileges of another."""
+"""Separation of roles: privileges by which one role can act as another."""
 
 from __future__ import annotations
 

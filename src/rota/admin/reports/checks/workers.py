@@ -1,4 +1,4 @@
-"""Workers: whether there are any, and whether their leases are renewed in time."""
+"""Workers: whether any are live, and whether they renew their leases in time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _live(row: LeaseState, stand: FleetHealth) -> Finding:
 
 
 def _lease(row: LeaseState) -> Iterator[Finding]:
-    """The one that will run out first. A worker renews at each third of it."""
+    """Check the lease that expires first. A worker renews it at each third of its duration."""
     left, seconds = row.lease_left, row.lease_seconds
     if left is None or seconds is None:
         return
@@ -64,10 +64,10 @@ def _lease(row: LeaseState) -> Iterator[Finding]:
 def _troubles(stand: FleetHealth) -> Iterator[Finding]:
     words = ("stuck", "failing", "lost")
     troubles = {word: count for word in words if (count := getattr(stand, word))}
-    said = ", ".join(f"{number(count)} {word}" for word, count in troubles.items())
+    summary = ", ".join(f"{number(count)} {word}" for word, count in troubles.items())
     yield graded(
         "worker_troubles", "warn" if troubles else "ok", "Workers stuck, failing or lost",
-        "Workers have problems", figure=said or "0",
+        "Workers have problems", figure=summary or "0",
         detail="A stuck one has a handler that blocks its event loop; a failing one cannot do part "
         "of its work; lost ones of the last hour were killed, or cut off from the database.",
         advice="find out which ones, and why.", commands=["rota workers list", "rota attention"],
@@ -75,7 +75,7 @@ def _troubles(stand: FleetHealth) -> Iterator[Finding]:
 
 
 def _releases(row: LeaseState) -> Iterator[Finding]:
-    versions = sorted(it for it in row.versions if it)
+    versions = sorted(version for version in row.versions if version)
     if len(versions) > 1:
         yield Finding(
             "releases", "warn", "Workers run different releases of Rota",

@@ -1,7 +1,7 @@
-"""What may need somebody: a table of kinds, the worst first.
+"""The kinds of items that may need attention, the most severe first.
 
-A kind reads its rows with a statement of `store/sql/attention/` and says each as a sentence. A new
-one is a row here, a function that says it, and a test that provokes it.
+A kind reads its rows with a statement of `store/sql/attention/` and turns each into a sentence. A
+new kind is a row here, a function for its sentence, and a test that provokes it.
 """
 
 from __future__ import annotations

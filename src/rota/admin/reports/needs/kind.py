@@ -1,4 +1,4 @@
-"""What every kind of need has: how its rows are read, and how a row is put into words."""
+"""The structure of every kind: how its rows are read, and how a row is put into words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = TypeVar("Row")
 
 
 class Found(NamedTuple):
-    """The first few, and how many there are in all."""
+    """The first items, and the number of all."""
 
     needs: list[Need]
     total: int
@@ -39,7 +39,7 @@ class NeedText:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`read` gets how many of its items will be shown, and gives their words and the total."""
+    """`read` gets the number of items to show, and returns their texts and the total."""
 
     name: str
     subject: str
@@ -48,7 +48,7 @@ class Kind:
 
     def find(self, limit: int) -> Plan[Found]:
         items, total = yield from self.read(limit)
-        return Found([self._need(one) for one in items], total)
+        return Found([self._need(text) for text in items], total)
 
     def _need(self, one: NeedText) -> Need:
         subject = one.subject or self.subject
@@ -70,11 +70,11 @@ class Kind:
 def every(
     rows: Callable[[], Plan[list[Row]]], say: Callable[[Row], NeedText | None]
 ) -> Callable[[int], Plan[tuple[Sequence[NeedText], int]]]:
-    """All rows are read; one without words does not count."""
+    """Read all rows; a row without a text does not count."""
 
     def read(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
-        said = [words for row in (yield from rows()) if (words := say(row)) is not None]
-        return said[:limit], len(said)
+        texts = [words for row in (yield from rows()) if (words := say(row)) is not None]
+        return texts[:limit], len(texts)
 
     return read
 
@@ -82,7 +82,7 @@ def every(
 def first(
     rows: Callable[[int], Plan[list[Any]]], say: Callable[[Any], NeedText]
 ) -> Callable[[int], Plan[tuple[Sequence[NeedText], int]]]:
-    """The first rows are read; each holds the total."""
+    """Read the first rows; each contains the total."""
 
     def read(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
         found = yield from rows(limit)
@@ -92,7 +92,7 @@ def first(
 
 
 def command(*words: str, tenant: str = "") -> str:
-    """What one types; names are whatever people wrote."""
+    """Return a command line; names are quoted, because they may contain anything."""
     given = [*words, "--tenant", tenant] if tenant else words
     return shlex.join(("rota", *given))
 

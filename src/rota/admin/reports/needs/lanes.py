@@ -50,7 +50,7 @@ def paused_tenant(row: PausedTenant) -> NeedText:
 
 
 def limit(row: LimitTrouble) -> NeedText:
-    """A sequence that stands still, or a counter that differed from the runs."""
+    """Report a sequence that does not advance, or a counter that differs from its runs."""
     is_blocked = row.what == "blocked"
     if is_blocked:
         waiting = plural(row.keys, "sequence waits", "sequences wait")

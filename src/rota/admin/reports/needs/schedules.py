@@ -51,5 +51,5 @@ def _words(
     row: Any, says: str, reason: str | None, since: datetime | None, *options: str,
     verb: str = "show", **figures: Any,
 ) -> NeedText:  # fmt: skip
-    told = command("schedules", verb, row.name, *options, tenant=row.tenant)
-    return NeedText(row.name, says, reason, since, told, figures, row.tenant)
+    line = command("schedules", verb, row.name, *options, tenant=row.tenant)
+    return NeedText(row.name, says, reason, since, line, figures, row.tenant)

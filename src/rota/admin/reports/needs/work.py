@@ -18,7 +18,7 @@ _SHARES = (0.99, 0.5)
 
 
 def unserved(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
-    """Work that no live worker will take."""
+    """Read runs that no live worker will claim."""
     rows = yield from attention.unserved_work()
     if rows and not rows[0].workers:
         return [_nobody(rows)], 1
@@ -26,7 +26,7 @@ def unserved(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
 
 
 def _nobody(rows: list[UnservedWork]) -> NeedText:
-    """One thing, however many jobs wait for it."""
+    """Return one item, however many jobs wait for a worker."""
     waiting = sum(row.queued for row in rows)
     jobs = {row.job for row in rows}
     return NeedText(
@@ -42,7 +42,7 @@ def _nobody(rows: list[UnservedWork]) -> NeedText:
 
 
 def _unserved(row: UnservedWork) -> NeedText:
-    """Either no worker knows the job, or those that do serve other queues."""
+    """Report that no worker knows the job, or that those that do serve other queues."""
     why = f"none serves queue {row.queue} for this job" if row.is_known else "none knows this job"
     return NeedText(
         row.job,
@@ -55,18 +55,18 @@ def _unserved(row: UnservedWork) -> NeedText:
 
 
 def failing(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
-    """Jobs that fail more than is usual for them."""
+    """Read jobs that fail more than usual."""
     found = yield from attention.failing_jobs()
-    rows = [it for it in found if is_unusual(it.bad, it.good, it.usual_bad, it.usual_good)]
+    rows = [row for row in found if is_unusual(row.bad, row.good, row.usual_bad, row.usual_good)]
     if not rows:
         return [], 0
-    jobs = [it.job for it in rows[:limit]]
+    jobs = [row.job for row in rows[:limit]]
     errors = yield from attention.last_errors(jobs)
     minutes = defaultdict(list)
-    for it in (yield from attention.job_minutes(jobs)):
-        minutes[it.job].append(Minute(it.at, it.good, it.bad))
-    said = [_failing(it, errors.get(it.job), began(minutes[it.job])) for it in rows[:limit]]
-    return said, len(rows)
+    for minute in (yield from attention.job_minutes(jobs)):
+        minutes[minute.job].append(Minute(minute.at, minute.good, minute.bad))
+    texts = [_failing(row, errors.get(row.job), began(minutes[row.job])) for row in rows[:limit]]
+    return texts, len(rows)
 
 
 def _failing(row: JobFailures, error: str | None, since: datetime | None) -> NeedText:
@@ -89,7 +89,8 @@ def _usual(bad: float) -> str:
 
 
 def _first_line(error: str | None) -> str | None:
-    """The exception itself: the last line of a traceback, else the first that says something."""
+    """Return the exception: the last line of a traceback, otherwise the first line that is not
+    empty."""
     lines = [line.strip() for line in (error or "").splitlines() if line.strip()]
     if not lines:
         return None
@@ -97,7 +98,7 @@ def _first_line(error: str | None) -> str | None:
 
 
 def slow(row: SlowRun) -> NeedText | None:
-    """A run that takes longer than is usual for its job."""
+    """Report a run that takes longer than usual for its job."""
     longest = row.longest_ms / 1000
     p99, p50 = quantiles(row.histogram, row.attempts, _SHARES, longest)
     if not is_slow(row.seconds, row.attempts, p99, longest):
