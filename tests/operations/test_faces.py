@@ -6,7 +6,11 @@ does is tested where it lives, in tests/admin and tests/conformance.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import re
+import shlex
+from html import unescape
 from typing import Any
 
 import httpx
@@ -128,10 +132,11 @@ def test_command_line(cli: Cli, target: str, noun: Noun, operation: Operation) -
 
 
 @each_operation
-async def test_page(web: Browser, target: str, noun: Noun, operation: Operation) -> None:
+async def test_page(web: Browser, target: str, noun: Noun, operation: Operation, cli: Cli) -> None:
     path = f"/{noun.many}/{target}/{operation.verb}"
     await web.get(path)
-    assert f"rota {noun.many} {operation.verb} {target}" in web.text
+    printed = re.search(r'data-copy="rota ([^"]+)"', web.page)
+    assert printed is not None
     typed = {name: str(value) for name, value in settings(operation).items()}
     if not operation.is_reason_optional:
         await web.post(path, 422, **typed)
@@ -140,4 +145,7 @@ async def test_page(web: Browser, target: str, noun: Noun, operation: Operation)
         await web.post(path, 422, **typed | {one.name: "wrong"}, reason="because")
         assert f'id="e-{one.name}"' in web.page
     is_fine = expected(noun, operation) == 200
-    await web.post(path, 200 if is_fine else 422, **typed, reason="because")
+    done = await asyncio.to_thread(cli, *shlex.split(unescape(printed[1])))
+    assert done.code == (0 if is_fine else 1), "a command that is printed runs"
+    if operation.verb != "remove":
+        await web.post(path, 200 if is_fine else 422, **typed, reason="because")

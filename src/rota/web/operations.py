@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from rota.admin.operations import Noun, Operation, commands_of, operations_of
 from rota.errors import InputError, TimingError, WrongState
-from rota.model.fields import Argument
+from rota.model.fields import UNCHANGED, Argument
 from rota.model.words import plain
 from rota.web import words
 from rota.web.context import Page
@@ -213,12 +213,18 @@ def _target_inputs(
 
 
 def command_of(noun: Noun, operation: Operation, record: Any) -> str:
-    """The same on the command line, without the values of the form."""
-    name = "NAME"
-    if record is not None:
-        tenant = getattr(record, "tenant", "") if operation.takes("tenant") else ""
-        name = shlex.quote(f"{tenant}/{record.name}" if tenant else record.name)
-    return f"rota {noun.many} {operation.verb} {name}"
+    """The same on the command line, as it can be run; with the first setting as it is now. Empty
+    for a new record, which has no name yet."""
+    if record is None:
+        return ""
+    tenant = getattr(record, "tenant", "") if operation.takes("tenant") else ""
+    words = [f"{tenant}/{record.name}" if tenant else record.name]
+    for argument in operation.inputs:
+        value = getattr(record, argument.name, None) if argument.default is UNCHANGED else None
+        if value is not None:
+            words += [argument.flag, _text(argument, value)]
+            break
+    return f"rota {noun.many} {operation.verb} {shlex.join(words)}"
 
 
 def _input(one: Argument, text: str, error: str | None) -> Input:
