@@ -466,7 +466,10 @@ async def test_a_cleanup_runs_no_code_of_another_role(owned_url: str, granted_ur
         assert owner.execute(calls).fetchone() == (False,)
 
 
-@pytest.mark.parametrize("where", ["trigger", "condition", "policy", "rule", "part", "follower"])
+@pytest.mark.parametrize(
+    "where",
+    ["trigger", "condition", "policy", "view", "table", "domain", "rule", "part", "follower"],
+)
 def test_code_that_a_table_comes_by_otherwise(
     owned_url: str, granted_url: str, roles: Server, where: str
 ) -> None:
@@ -486,6 +489,16 @@ def test_code_that_a_table_comes_by_otherwise(
             " WHEN (hive.sting()) EXECUTE FUNCTION suppress_redundant_updates_trigger()",
             "policy": "ALTER TABLE public.mine ENABLE ROW LEVEL SECURITY;"
             " CREATE POLICY p ON public.mine USING (hive.sting())",
+            "view": "CREATE VIEW hive.looks AS SELECT hive.sting() AS is_stung;"
+            f" ALTER VIEW hive.looks OWNER TO {OWNER};"
+            " ALTER TABLE public.mine ENABLE ROW LEVEL SECURITY;"
+            " CREATE POLICY p ON public.mine USING ((SELECT is_stung FROM hive.looks))",
+            "table": f"ALTER TABLE hive.sessions OWNER TO {OWNER};"
+            " ALTER TABLE public.mine ENABLE ROW LEVEL SECURITY;"
+            " CREATE POLICY p ON public.mine USING (EXISTS (SELECT FROM hive.sessions))",
+            "domain": f"ALTER DOMAIN hive.word OWNER TO {OWNER};"
+            " ALTER TABLE public.mine ENABLE ROW LEVEL SECURITY;"
+            " CREATE POLICY p ON public.mine USING (at::text::hive.word <> '')",
             "rule": "CREATE RULE r AS ON DELETE TO public.mine DO ALSO SELECT hive.sting()",
             "part": "CREATE TABLE public.mine_1 PARTITION OF public.mine DEFAULT;"
             f"ALTER TABLE public.mine_1 OWNER TO {OWNER}",

@@ -402,7 +402,8 @@ $$;
 
 -- Why rows of a table are not removed as the current role: somebody else's code would run with its rights. That is code
 -- of who owns the table, a part of it, or one whose rows go or change with its rows; and of who wrote what their
--- triggers, policies and rules call. A SECURITY DEFINER function runs as its own owner. NULL: nothing is against it.
+-- triggers, policies and rules use: functions and operators, the check of a domain, and tables and views, which bring
+-- code of their own. A SECURITY DEFINER function runs as its own owner. NULL: nothing is against it.
 -- Called by: check_owners, sql/cleanup/known_tables.sql.
 CREATE FUNCTION rota.cleanup_fault(relation oid) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     WITH RECURSIVE touched (id) AS (
@@ -421,7 +422,7 @@ CREATE FUNCTION rota.cleanup_fault(relation oid) RETURNS text LANGUAGE sql STABL
         UNION ALL
         SELECT 'rule', r.ev_class, r.rulename, 'pg_rewrite'::regclass, r.oid
         FROM touched JOIN pg_rewrite r ON r.ev_class = touched.id AND r.ev_enabled <> 'D'
-    ), called AS (
+    ), used AS (
         SELECT a.*, f.oid::regprocedure::text AS what, f.proowner AS role
         FROM active a JOIN pg_depend d ON d.classid = a.class AND d.objid = a.id AND d.refclassid = 'pg_proc'::regclass
         JOIN pg_proc f ON f.oid = d.refobjid AND NOT f.prosecdef
@@ -430,15 +431,23 @@ CREATE FUNCTION rota.cleanup_fault(relation oid) RETURNS text LANGUAGE sql STABL
         FROM active a
         JOIN pg_depend d ON d.classid = a.class AND d.objid = a.id AND d.refclassid = 'pg_operator'::regclass
         JOIN pg_operator o ON o.oid = d.refobjid
+        UNION ALL
+        SELECT a.*, r.oid::regclass::text, r.relowner
+        FROM active a JOIN pg_depend d ON d.classid = a.class AND d.objid = a.id AND d.refclassid = 'pg_class'::regclass
+        JOIN pg_class r ON r.oid = d.refobjid
+        UNION ALL
+        SELECT a.*, t.oid::regtype::text, t.typowner
+        FROM active a JOIN pg_depend d ON d.classid = a.class AND d.objid = a.id AND d.refclassid = 'pg_type'::regclass
+        JOIN pg_type t ON t.oid = d.refobjid AND t.typtype = 'd'
     )
     SELECT coalesce(
         (SELECT format('%s belongs to role "%s", whose triggers and policies would run as role "%s"', c.oid::regclass,
              pg_get_userbyid(c.relowner), current_user)
          FROM touched JOIN pg_class c ON c.oid = touched.id WHERE NOT rota.is_trusted(c.relowner)
          ORDER BY c.oid <> cleanup_fault.relation, c.oid LIMIT 1),
-        (SELECT format('%s "%s" of %s calls %s of role "%s", which would run as role "%s"', k.kind, k.name,
-             k.relation::regclass, k.what, pg_get_userbyid(k.role), current_user)
-         FROM called k WHERE NOT rota.is_trusted(k.role) ORDER BY k.relation, k.name, k.what LIMIT 1))
+        (SELECT format('%s "%s" of %s uses %s of role "%s", whose code would run as role "%s"', u.kind, u.name,
+             u.relation::regclass, u.what, pg_get_userbyid(u.role), current_user)
+         FROM used u WHERE NOT rota.is_trusted(u.role) ORDER BY u.relation, u.name, u.what LIMIT 1))
 $$;
 
 -- Refuses a table whose rows are not removed as the current role.
