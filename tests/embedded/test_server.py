@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from rota.embedded import EmbeddedPostgres
+from rota.embedded.accounts import server_account
 from rota.errors import EmbeddedError
 from tests.embedded.places import eventually, is_alive, server_pid, socket_dir
 from tests.ports import free_port
@@ -100,12 +101,15 @@ def test_files_are_closed_to_others(running: EmbeddedPostgres) -> None:
 def test_the_environment_of_the_application_stays_with_it(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("SECRET_AWS", "ROTA_SERVER_TOKEN", "PGPASSWORD"):
+    for name in ("SECRET_AWS", "ROTA_SERVER_TOKEN", "PGPASSWORD", "PATH_TO_A_SECRET"):
         monkeypatch.setenv(name, "hunter2hunter2hunter2")
     with EmbeddedPostgres(data, durable=False) as server:
         environment = Path(f"/proc/{server_pid(server.home)}/environ").read_bytes()
     assert b"hunter2" not in environment
     assert b"PATH=" in environment
+    program = server_account(data).run("env")  # what runs before the server starts
+    assert "hunter2" not in program.stdout
+    assert "PATH=" in program.stdout
 
 
 def test_data_survives_a_restart(data: Path) -> None:

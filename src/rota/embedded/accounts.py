@@ -19,6 +19,20 @@ except ImportError as error:  # pragma: no cover - Windows, which lacks flock as
     ) from error
 
 _UNPRIVILEGED = ("postgres", "nobody")
+# Variables that locate programs, libraries and temporary files.
+_KEPT = frozenset({"PATH", "LD_LIBRARY_PATH", "TMPDIR", "SYSTEMROOT"})
+
+
+def server_environment() -> dict[str, str]:
+    """Return only the variables that the server's programs need to start: secrets of the
+    application must not be passed on, and PGDATA, PGPORT, the host's language and zone would change
+    the server."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT or name.startswith("DYLD_")
+    }
+    return kept | {"LC_ALL": "C"}
 
 
 @dataclass(frozen=True)
@@ -31,8 +45,9 @@ class Account:
     is_other: bool
 
     def run(self, *command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run a command as this account and collect its output; raise OSError if that is
-        impossible."""
+        """Run a command as this account, with the server's environment, and collect its output;
+        raise OSError if that is impossible."""
+        options.setdefault("env", server_environment())
         if self.is_other:
             options |= {"user": self.uid, "group": self.gid, "extra_groups": []}
         return subprocess.run(

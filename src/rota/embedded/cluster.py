@@ -6,8 +6,8 @@ import secrets
 import shutil
 from pathlib import Path
 
+from rota.embedded.accounts import server_environment
 from rota.embedded.binaries import Binaries
-from rota.embedded.launch import server_environment
 from rota.embedded.locks import FileLock
 from rota.embedded.paths import Home
 from rota.errors import EmbeddedError

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rota.embedded.accounts import server_environment
 from rota.embedded.binaries import Binaries
 from rota.embedded.locks import FileLock
 from rota.embedded.paths import PORT, Home, make_socket_dir
@@ -28,8 +29,6 @@ _SETTINGS = {
 }
 _NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _LOG_BYTES = 10_000_000
-# Variables that locate programs, libraries and temporary files.
-_KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_", "TMPDIR", "SYSTEMROOT")
 
 
 @dataclass(frozen=True)
@@ -46,14 +45,6 @@ def log_error(home: Home, what: str, offset: int = 0) -> EmbeddedError:
     lines = written.decode(errors="replace").splitlines()[-15:]
     ending = "\n".join(lines) or "(nothing)"
     return EmbeddedError(f"the embedded Postgres {what}; {home.log_file} ends with:\n{ending}")
-
-
-def server_environment() -> dict[str, str]:
-    """Return only the variables that the server's programs need to start: secrets of the
-    application must not be passed on, and PGDATA, PGPORT, the host's language and zone would change
-    the server."""
-    kept = {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
-    return kept | {"LC_ALL": "C"}
 
 
 def launch(
