@@ -135,7 +135,7 @@ async def test_what_is_not_signed_makes_no_other_delivery(
     assert (duplicate.outcome, duplicate.duplicate_of) == ("duplicate", event.id)
 
 
-@pytest.mark.parametrize("scheme", ["stripe", "slack"])
+@pytest.mark.parametrize("scheme", ["stripe", "slack", "timed"])
 async def test_no_header_names_what_the_body_names(
     api: httpx.AsyncClient, shop: rota.App, scheme: str
 ) -> None:
@@ -145,6 +145,13 @@ async def test_no_header_names_what_the_body_names(
     assert answer.status_code == 200
     (event,) = await shop.events.list()
     assert event.name == NAMES[scheme]
+
+
+@pytest.mark.parametrize("scheme", ["stripe", "slack"])
+async def test_these_senders_name_nothing_in_headers(
+    api: httpx.AsyncClient, shop: rota.App, scheme: str
+) -> None:
+    unsigned = {"X-Event-Type": "account.deleted", "X-GitHub-Event": "push"}
     untold = b'{"id": "evt_2", "event_id": "Ev2"}'
     path, headers = request(scheme, untold)
     await api.post(path, content=untold, headers=headers | unsigned)

@@ -165,13 +165,13 @@ def said_of(said: Any, *path: str) -> str | None:
 
 def kind_of(hook: Webhook, headers: Mapping[str, str], said: Any) -> str:
     """Return the sender's type of the event, as part of a name. If the body contains a signed type,
-    headers are ignored."""
+    headers are ignored. GitHub's type is in a header only."""
     inner = said_of(said, "event", "type") if hook.scheme == "slack" else None
+    signed = None if hook.scheme == "github" else inner or said_of(said, "type")
     header = None
     if hook.scheme not in _SIGNED_NAMES:
         header = headers.get(_KINDS.get(hook.scheme, hook.type_header.lower()))
-    word = inner or header or said_of(said, "type") or "received"
-    return _ODD.sub("_", word)[:100]
+    return _ODD.sub("_", signed or header or "received")[:100]
 
 
 def delivery_of(hook: Webhook, headers: Mapping[str, str], said: Any) -> str | None:
