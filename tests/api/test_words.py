@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 import rota
 from rota.api.schemas import cleanup, events, jobs, runs, schedule_bodies, tenants
@@ -90,6 +90,9 @@ async def test_a_flood_of_what_is_unknown_gets_a_short_answer(api: httpx.AsyncCl
     answer = await api.post(f"{V1}/runs", json=body)
     assert len(problem(answer, 422, "invalid")["errors"]) == 20
     assert len(answer.content) < 20_000
+    with pytest.raises(ValidationError) as caught:
+        runs.NewRun.model_validate(body)
+    assert caught.value.error_count() == 21  # for each a value is copied: the job is missing too
     query = "&".join(f"f{n:05}=1" for n in range(3000))
     answer = await api.get(f"{V1}/runs?{query}")
     assert len(problem(answer, 422, "unknown_parameter")["errors"]) == 20

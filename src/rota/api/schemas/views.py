@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
+from itertools import islice
 from types import GenericAlias
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -20,10 +21,12 @@ from pydantic import (
     WrapSerializer,
     WrapValidator,
     create_model,
+    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from rota.api.errors import MOST_PROBLEMS
 from rota.model.fields import field_of
 from rota.model.unreadable import Unreadable, readable
 
@@ -151,6 +154,17 @@ class Body(BaseModel):
     """What a request sends: no other fields, and no text where a number belongs."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_excess(cls, given: Any) -> Any:
+        """Keep only the first unknown fields: no more problems are listed, and an error for each of
+        many would occupy the server for seconds."""
+        if not isinstance(given, dict) or len(given) <= len(cls.model_fields) + MOST_PROBLEMS:
+            return given
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        excess = set(islice((name for name in given if name not in known), MOST_PROBLEMS, None))
+        return {name: value for name, value in given.items() if name not in excess}
 
 
 class ChangeBody(Body):
