@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,39 @@ def test_every_extra_is_known_with_its_modules() -> None:
         packages = {re.split(r"[\[>;]", one)[0] for one in requirements} - {"rota"} - NOT_LOCKED
         known = {owner for module in EXTRAS[extra] for owner in owners[module]}
         assert packages <= {name.replace("_", "-").lower() for name in known}, extra
+
+
+# Parts of a declared package, which requires a version of them itself.
+PARTS = {
+    "annotated-types": "pydantic", "pydantic-core": "pydantic", "typing-extensions": "pydantic",
+    "markupsafe": "jinja2",
+}  # fmt: skip
+# Modules of users, which Rota supports where they are: frameworks and a test runner.
+GUESTS = {"django", "pytest", "structlog"}
+
+
+def test_every_import_is_declared() -> None:
+    """What another package happens to bring may be any version, or gone."""
+    lists = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    declared = {re.split(r"[\[>;]", one)[0] for wanted in lists for one in wanted}
+    owners = packages_distributions()
+    imported = {name for path in (ROOT / "src").rglob("*.py") for name in _imports(path)}
+    found = {
+        name: {owner.replace("_", "-").lower() for owner in owners.get(name, [])}
+        for name in imported - {"rota"} - GUESTS - sys.stdlib_module_names
+    }
+    undeclared = {name for name, names in found.items() if not names & (declared | set(PARTS))}
+    assert undeclared == set()
+    for part, whole in PARTS.items():
+        assert any(re.match(rf"{part}\b", one, re.I) for one in requires(whole) or []), part
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (one.name.partition(".")[0] for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.partition(".")[0]
 
 
 @pytest.mark.parametrize(
