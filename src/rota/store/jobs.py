@@ -52,21 +52,29 @@ def _filters(given: JobFilters, name: str | None = None) -> dict[str, Any]:
 def find_job(name: str) -> Plan[JobInfo]:
     found = yield from read_all("jobs/list", _filters({"system": True}, name), JobInfo)
     if not found:
-        near = get_close_matches(name, (yield from job_names()), 1)
-        hint = f"did you mean {near[0]}?" if near else listed("jobs")
-        raise UnknownJob(f'no job is named "{name}"', hint=hint)
+        raise UnknownJob(f'no job is named "{name}"', hint=(yield from _hint(name)))
     return found[0]
 
 
-def job_names() -> Plan[list[str]]:
+def present_name(name: str) -> Plan[str]:
+    """Return the name that a job has now, by any that it has or had."""
+    rows = yield Ask("jobs/present_name", {"name": name})
+    return str(rows[0]["name"])
+
+
+def _hint(name: str) -> Plan[str]:
+    names = yield from present_names()
+    if name in names:
+        return f"it was renamed: its name is {names[name]}"
+    near = get_close_matches(name, sorted(set(names.values())), 1)
+    return f"did you mean {near[0]}?" if near else listed("jobs")
+
+
+def present_names() -> Plan[dict[str, str]]:
+    """Return the present names of all jobs, by each name that they have or had."""
     rows = yield Ask("jobs/names", {})
-    return [row["name"] for row in rows]
-
-
-def default_payload(name: str) -> Plan[dict[str, Any]]:
-    """Return the payload of a run without one; empty if the job has no default or is unknown."""
-    rows = yield Ask("jobs/default_payload", {"name": name})
-    return dict(rows[0]["payload"]) if rows else {}
+    earlier = {row["name"]: row["job"] for row in rows if row["name"] != row["job"]}
+    return earlier | {row["job"]: row["job"] for row in rows if row["name"] == row["job"]}
 
 
 def read_depths(name: str | None) -> Plan[dict[str, JobDepth]]:

@@ -26,7 +26,6 @@ from rota.model.page import LISTED_BYTES, Page
 from rota.model.run import RunEnd, RunInfo
 from rota.model.run_counts import StateCount
 from rota.model.run_filter import RunFilter, RunFilters, RunPage
-from rota.store import jobs
 from rota.store.plans import Plan
 from rota.store.runs import lists as run_lists
 from rota.store.runs import runs
@@ -201,8 +200,6 @@ class RunCommands(BatchCommands):
         self, job: str, payload: Mapping[str, Any] | None, options: OptionArguments
     ) -> Plan[Run]:
         checked = carrying(NO_OPTIONS.merge(options))
-        if payload is None and self.registry is not None and job in self.registry:
-            payload = yield from jobs.default_payload(job)
         text, validated_by = self._encode(job, payload)
         if validated_by is None:
             # Check the stored form: a payload may contain dates, decimals and the like.
@@ -232,7 +229,7 @@ class RunCommands(BatchCommands):
 def _check_stored(job: str, payload: Mapping[str, Any] | None) -> Plan[None]:
     """Check the payload of a job that this process does not declare against the arguments in the
     database. The enqueue refuses a job without a row."""
-    from rota.store.schedules.schedules import find_payload_problems
+    from rota.store.schedules.payloads import find_payload_problems
 
     problems = yield from find_payload_problems([(job, payload)])
     for problem in problems.values():

@@ -14,7 +14,7 @@ from rota.errors import JobError, PayloadError, ScheduleNotFound, UnknownJob
 from rota.jobs.decorator import BoundJob
 from rota.jobs.registry import Declaration
 from rota.jobs.values import checked_tenant
-from rota.store.jobs import job_names
+from rota.store.jobs import present_names
 from rota.store.plans import Plan
 
 if TYPE_CHECKING:
@@ -170,15 +170,11 @@ class DeclaredSchedules:
         forced: Sequence[str],
     ) -> Plan[int]:
         from rota.admin.schedules.edits import said
-        from rota.admin.schedules.payloads import check_stored
         from rota.store.schedules.schedules import put_schedules
 
         registry, written = self._app.registry, 0
         yield from self._check_jobs(wanted)
-        entries = [
-            (name, columns["job"], columns["payload"]) for (_, name), columns in wanted.items()
-        ]
-        yield from check_stored(registry, entries)
+        yield from self._check_payloads(wanted, build, at_start)
         ordered = [(*key, said(wanted[key])) for key in sorted(wanted)]
         for first in range(0, len(ordered), _PORTION):
             written += yield from put_schedules(
@@ -187,13 +183,35 @@ class DeclaredSchedules:
             )  # fmt: skip
         return written
 
+    def _check_payloads(
+        self, wanted: Mapping[Key, Mapping[str, Any]], build: str | None, at_start: bool
+    ) -> Plan[None]:
+        """Check the payloads of jobs that this process does not declare. What was declared before
+        is stored already: another application may have changed its job since, and this one must
+        still start."""
+        from rota.admin.schedules.payloads import check_stored
+        from rota.store.schedules.payloads import find_new_payloads
+
+        registry = self._app.registry
+        others = {
+            key: (it["job"], it["payload"])
+            for key, it in wanted.items()
+            if it["job"] not in registry
+        }
+        keys = list(others)
+        if at_start and others:
+            keys = yield from find_new_payloads(
+                others, application=registry.application, build=build
+            )
+        yield from check_stored(registry, [(key[1], *others[key]) for key in keys])
+
     def _check_jobs(self, wanted: Mapping[Key, Mapping[str, Any]]) -> Plan[None]:
         """Name the line of the declaration in the error: the database may be opened by code of
         another author."""
         others = {it["job"] for it in wanted.values() if it["job"] not in self._app.registry}
         if not others:
             return
-        known = yield from job_names()
+        known = yield from present_names()
         for key in sorted(wanted):
             if (job := wanted[key]["job"]) in others and job not in known:
                 near = get_close_matches(job, [*known, *self._app.registry.names()], 1)

@@ -19,7 +19,7 @@ from rota.jobs.schedule_options import (
     refuse_ignored,
 )
 from rota.model.schedule_info import ScheduleInfo
-from rota.store.jobs import find_job
+from rota.store.jobs import find_job, present_name
 from rota.store.plans import Plan
 from rota.store.schedules import calendars, schedules
 from rota.timing.timing import Timing
@@ -67,8 +67,7 @@ def create(
                 "a template sets the timing: do not combine it with cron, every, at or init"
             )
         arguments = arguments | {"cron": (yield from calendars.find_template(template)).cron}
-    given = whole(name, job, arguments)
-    yield from find_job(job)
+    given = whole(name, (yield from _known_job(job)), arguments)
     yield from check_requires([(tenant, name, given)])
     if not (yield from schedules.create_schedule(name, tenant, given, actor=actor)):
         raise WrongState(f'schedule "{name}" already exists', hint="update it instead")
@@ -99,16 +98,21 @@ def put_whole(name: str, tenant: str, given: Mapping[str, Any], *, actor: str | 
 def update(
     stored: ScheduleInfo, given: Mapping[str, Any], *, actor: str | None
 ) -> Plan[ScheduleInfo]:
+    if "job" in given:
+        given = {**given, "job": (yield from _known_job(given["job"]))}
     merged = _as_columns(stored) | dict(given)
     check_timing(merged)
     refuse_ignored(given, merged)
-    if "job" in given:
-        yield from find_job(given["job"])
     if given.get("requires"):
         yield from check_requires([(stored.tenant, stored.name, merged)])
     yield from schedules.update_schedule(stored.id, given, actor=actor)
     yield from compute_next(stored.name, stored.tenant)
     return (yield from schedules.find_schedule(stored.name, stored.tenant))
+
+
+def _known_job(name: str) -> Plan[str]:
+    """Return the present name of a job that exists."""
+    return (yield from find_job((yield from present_name(name)))).name
 
 
 def _as_columns(stored: ScheduleInfo) -> dict[str, Any]:

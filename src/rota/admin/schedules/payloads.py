@@ -15,7 +15,7 @@ from rota.jobs.definition import JobDefinition
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.store.plans import Plan
-from rota.store.schedules import schedules
+from rota.store.schedules.payloads import find_payload_problems
 
 # The name of a schedule, its job, and its payload.
 Said = tuple[str, str, Mapping[str, Any] | None]
@@ -62,7 +62,7 @@ def check_stored(registry: Registry | None, said: Sequence[Said]) -> Plan[None]:
     others = [schedule for schedule in said if registry is None or schedule[1] not in registry]
     if not others:
         return
-    problems = yield from schedules.find_payload_problems([schedule[1:] for schedule in others])
+    problems = yield from find_payload_problems([schedule[1:] for schedule in others])
     for place, problem in problems.items():
         name, job, _ = others[place]
         raise PayloadError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from rota.errors import TimingError
-from rota.store.jobs import list_jobs
+from rota.store.jobs import present_names
 from rota.store.plans import Plan
 from rota.store.schedules import schedules
 
@@ -24,15 +24,23 @@ def check_requires(wanted: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Plan
     by_tenant = {it: added for it, added in by_tenant.items() if any(r for _, r in added.values())}
     if not by_tenant:
         return
-    jobs = {job.name for job in (yield from list_jobs())}
+    names = yield from present_names()
     for tenant, added in by_tenant.items():
         rows = yield from schedules.read_requirements(tenant)
         graph = {row["name"]: (row["job"], row["requires"]) for row in rows} | added
-        for name, (_, required) in added.items():
-            _check_one(name, required, graph, jobs)
+        graph |= {name: _named(graph, names, *graph[name]) for name in added}
+        for name in added:
+            _check_one(name, graph[name][1], graph, names)
 
 
-def _check_one(name: str, required: list[str], graph: Graph, jobs: set[str]) -> None:
+def _named(
+    graph: Graph, names: Mapping[str, str], job: str, required: list[str]
+) -> tuple[str, list[str]]:
+    """Return the job and the required names, with the present names of jobs."""
+    return names.get(job, job), [it if it in graph else names.get(it, it) for it in required]
+
+
+def _check_one(name: str, required: list[str], graph: Graph, jobs: Container[str]) -> None:
     for other in required:
         if other not in graph and other not in jobs:
             raise TimingError(

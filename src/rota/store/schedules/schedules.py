@@ -126,23 +126,6 @@ def reset_schedule(
     return list(rows[0]["fields"])
 
 
-def find_payload_problems(
-    wanted: Sequence[tuple[str, Mapping[str, Any] | None]],
-) -> Plan[dict[int, str]]:
-    """Return the problems of payloads that jobs would refuse, by the index in `wanted`, a list of
-    jobs and payloads; None is the default payload."""
-    distinct: dict[tuple[str, str | None], int] = {}
-    for place, (job, payload) in enumerate(wanted):
-        distinct.setdefault((job, None if payload is None else _json(payload)), place)
-    params = {
-        "jobs": [job for job, _ in distinct],
-        "payloads": [payload for _, payload in distinct],
-    }
-    rows = yield Ask("schedules/payload_problems", params)
-    places = list(distinct.values())
-    return {places[row["place"] - 1]: row["problem"] for row in rows if row["problem"] is not None}
-
-
 def read_requirements(tenant: str) -> Plan[Rows]:
     """Return the name, job and required names of each schedule."""
     return (yield Ask("schedules/requiring", {"tenant": tenant}))

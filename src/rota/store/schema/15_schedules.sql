@@ -276,6 +276,16 @@ BEGIN
     END LOOP;
 END $$;
 
+-- What a schedule requires, with the present names of jobs. A name of a schedule goes before that of a job.
+-- Called by: before_schedule.
+CREATE FUNCTION rota.present_requires(s rota.schedules) RETURNS jsonb LANGUAGE plpgsql STABLE SET jit = off AS $$
+BEGIN
+    RETURN coalesce((SELECT jsonb_agg(CASE
+            WHEN EXISTS (SELECT FROM rota.schedules o WHERE o.tenant = s.tenant AND o.name = e ->> 'name') THEN e
+            ELSE e || jsonb_build_object('name', rota.present_name(e ->> 'name')) END ORDER BY n)
+        FROM jsonb_array_elements(s.requires) WITH ORDINALITY AS v (e, n)), '[]');
+END $$;
+
 -- What is wrong with what a schedule requires, in words; NULL: nothing. It is known, and does not wait for the schedule
 -- itself; a job stands for all of its schedules. Each schedule on the way is looked at once.
 -- Called by: check_requirements, sql/schedules/requirements.sql.
@@ -405,6 +415,9 @@ BEGIN
     IF is_new OR (NEW.job, NEW.payload) IS DISTINCT FROM (OLD.job, OLD.payload) THEN
         PERFORM rota.check_cleanup(NEW);
     END IF;
+    IF is_new OR NEW.job <> OLD.job THEN
+        NEW.job := rota.present_name(NEW.job);
+    END IF;
     -- Only what is new: Rota may pause a schedule whose calendar is gone.
     IF is_new OR (NEW.job, NEW.calendar, NEW.cron, NEW.has_seconds)
        IS DISTINCT FROM (OLD.job, OLD.calendar, OLD.cron, OLD.has_seconds) THEN
@@ -412,6 +425,7 @@ BEGIN
     END IF;
     IF jsonb_typeof(NEW.requires) = 'array' AND (is_new OR NEW.requires <> OLD.requires) THEN
         PERFORM rota.check_requires(NEW);
+        NEW.requires := rota.present_requires(NEW);
     END IF;
     IF (is_new OR NEW.job <> OLD.job) AND NOT rota.may_be_scheduled(NEW.name, NEW.job) THEN
         RETURN NULL;
@@ -575,8 +589,7 @@ END $$;
 -- What keeps a payload from being that of a job, in words, by the top level of the job's JSON schema: arguments that
 -- are missing, unknown or of another type. NULL: nothing that can be seen here; a job whose arguments are not known
 -- (a SQL function) takes all.
--- Called by: check_default_payload, check_schedule_payload, is_of_other_release, retry_refused, retry_run,
--- sql/schedules/payload_problems.sql, trigger_schedule.
+-- Called by: check_default_payload, is_of_other_release, new_payload_problem, retry_refused, retry_run.
 CREATE FUNCTION rota.payload_problem(schema jsonb, payload jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE
 SET jit = off AS $$
 DECLARE
@@ -601,16 +614,23 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- The same of a payload that somebody writes for a job; one that is no object is refused elsewhere. Without one its
+-- default payload is used, which was checked when it was written: what the signature of that time took is left to the
+-- worker, whose code may upgrade it.
+-- Called by: check_schedule_payload, sql/schedules/payload_problems.sql, trigger_schedule.
+CREATE FUNCTION rota.new_payload_problem(job rota.jobs, payload jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE
+SET jit = off AS $$
+BEGIN
+    RETURN CASE WHEN jsonb_typeof(payload) = 'object' OR payload IS NULL AND job.default_payload IS NULL
+        THEN rota.payload_problem(job.payload_schema, coalesce(payload, '{}')) END;
+END $$;
+
 -- Refuses a payload that the schedule's job would not take. What code declares is checked by the process that declares
 -- it, which knows the types: a build that is older than what the job says now must start.
 -- Called by: before_schedule.
 CREATE FUNCTION rota.check_schedule_payload(s rota.schedules) RETURNS void LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
-    -- One that is no object is refused by its constraint.
-    problem constant text := (
-        SELECT rota.payload_problem(j.payload_schema, p.given)
-        FROM rota.jobs j, LATERAL (SELECT coalesce(s.payload, j.default_payload, '{}') AS given) p
-        WHERE j.name = s.job AND jsonb_typeof(p.given) = 'object');
+    problem constant text := (SELECT rota.new_payload_problem(j, s.payload) FROM rota.jobs j WHERE j.name = s.job);
 BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION 'schedule "%": its payload does not fit job "%": %', s.name, s.job, problem

@@ -73,6 +73,7 @@ DECLARE
     was    text[] := rota.say_why(put_schedule.actor, NULL);
     stored rota.schedules;
 BEGIN
+    wanted.job := rota.present_name(wanted.job);
     LOOP
         SELECT s.* INTO stored FROM rota.schedules s
         WHERE s.tenant = put_schedule.tenant AND s.name = put_schedule.name FOR UPDATE;
@@ -140,7 +141,8 @@ CREATE FUNCTION rota.put_schedules(tenants text[], names text[], places integer[
     forced text[] DEFAULT '{}')
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    declared jsonb[] := ARRAY(SELECT d.doc::jsonb FROM unnest(documents) WITH ORDINALITY AS d (doc, n) ORDER BY d.n);
+    declared jsonb[] := ARRAY(SELECT d.doc::jsonb || jsonb_build_object('job', rota.present_name(d.doc::jsonb ->> 'job'))
+                              FROM unnest(documents) WITH ORDINALITY AS d (doc, n) ORDER BY d.n);
     said     jsonb[] := ARRAY(SELECT rota.pick(to_jsonb(jsonb_populate_record(NULL::rota.schedules, d.doc)),
         d.doc - 'job')
                               FROM unnest(declared) WITH ORDINALITY AS d (doc, n) ORDER BY d.n);
@@ -348,7 +350,9 @@ DECLARE
     its   rota.jobs := (SELECT j FROM rota.jobs j WHERE j.name = found.job);
     -- JSON's null is no payload either.
     given jsonb := coalesce(nullif(trigger_schedule.payload, 'null'), found.payload, its.default_payload, '{}');
-    wrong text := CASE WHEN jsonb_typeof(given) = 'object' THEN rota.payload_problem(its.payload_schema, given) END;
+    -- What is stored was checked when it was written.
+    wrong text := CASE WHEN given IS DISTINCT FROM found.payload
+        THEN rota.new_payload_problem(its, nullif(trigger_schedule.payload, 'null')) END;
     made  bigint;
 BEGIN
     IF wrong IS NOT NULL THEN

@@ -82,7 +82,7 @@ RETURNS bigint LANGUAGE sql STABLE AS $$
 $$;
 
 -- Whether this build is the newest code of its application, or no other is known.
--- Called by: must_sync, put_queue, put_schedules.
+-- Called by: must_sync, put_queue, put_schedules, sql/schedules/new_payloads.sql.
 CREATE FUNCTION rota.is_newest(of_application text, of_build text) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(max(b.number) FILTER (WHERE b.build = of_build) = max(b.number), count(*) = 0)
     FROM rota.builds b WHERE b.application = of_application
@@ -821,6 +821,14 @@ BEGIN
     RETURN found;
 END $$;
 
+-- The name that a job has now, by any that it has or had; what no job is called stays as it is.
+-- Called by: before_schedule, present_requires, put_schedule, put_schedules, sql/jobs/present_name.sql,
+-- sql/schedules/new_payloads.sql, sql/schedules/payload_problems.sql.
+CREATE FUNCTION rota.present_name(of_job text) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT coalesce((SELECT j.name FROM rota.jobs j WHERE j.name = of_job),
+        (SELECT n.job FROM rota.job_names n WHERE n.alias = of_job), of_job)
+$$;
+
 -- The other names of a job, earlier and present: lists show its history under each of them.
 -- Called by: names_of, sql/runs/fitting.sql.
 CREATE FUNCTION rota.other_names(of_job text) RETURNS SETOF text LANGUAGE sql STABLE SET jit = off AS $$
@@ -832,7 +840,7 @@ $$;
 
 -- All names of a job, as other_names, with the given one first: what is counted and written by name is read by each.
 -- Called by: sql/errors/count_groups.sql, sql/errors/list.sql, sql/logs/start.sql, sql/stats/clock.sql,
--- sql/stats/ended.sql, sql/stats/jobs.sql, sql/stats/series.sql.
+-- sql/schedules/requirements.sql, sql/stats/ended.sql, sql/stats/jobs.sql, sql/stats/series.sql.
 CREATE FUNCTION rota.names_of(of_job text) RETURNS text[] LANGUAGE sql STABLE STRICT SET jit = off AS $$
     SELECT ARRAY[of_job] || ARRAY(SELECT rota.other_names(of_job))
 $$;

@@ -7,8 +7,12 @@ FROM unnest(%(names)s::text[]) AS n (name)
 LEFT JOIN rota.schedules s ON s.tenant = %(tenant)s::text AND s.name = n.name
 LEFT JOIN rota.schedule_state t ON t.schedule_id = s.id
 LEFT JOIN LATERAL (
-    SELECT (SELECT e.finished_at FROM rota.ended_runs e WHERE e.job = n.name AND e.state = 'succeeded'
-            ORDER BY e.finished_at DESC LIMIT 1) AS last_success_at,
-           (SELECT e.state = 'succeeded' FROM rota.ended_runs e WHERE e.job = n.name ORDER BY e.finished_at DESC LIMIT 1) AS last_run_success
+    SELECT max(success.finished_at) AS last_success_at,
+           (array_agg(run.state = 'succeeded' ORDER BY run.finished_at DESC NULLS LAST))[1] AS last_run_success
+    FROM unnest(rota.names_of(n.name)) AS w (job)
+    LEFT JOIN LATERAL (SELECT e.finished_at FROM rota.ended_runs e WHERE e.job = w.job AND e.state = 'succeeded'
+        ORDER BY e.finished_at DESC LIMIT 1) success ON true
+    LEFT JOIN LATERAL (SELECT e.finished_at, e.state FROM rota.ended_runs e WHERE e.job = w.job
+        ORDER BY e.finished_at DESC LIMIT 1) run ON true
 ) j ON s.id IS NULL
 CROSS JOIN (SELECT rota.requirement_fault(o) AS fault FROM rota.schedules o WHERE o.id = %(id)s::bigint) f

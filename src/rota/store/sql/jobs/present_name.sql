@@ -1,0 +1,1 @@
+SELECT rota.present_name(%(name)s::text) AS name
