@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.cli.program import command_of
+from rota.cli.program import _build
 from tests.cli.conftest import Cli
 from tests.database import Server
 
@@ -34,7 +34,7 @@ def every_command(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, .
     return found
 
 
-COMMANDS = every_command(command_of([]))
+COMMANDS = every_command(_build(None, is_outline=False))
 
 
 def test_the_application_is_taken_before_and_behind_every_command() -> None:

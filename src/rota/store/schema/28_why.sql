@@ -99,7 +99,7 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
     'rota schedules update --shadow false {of_tenant}{schedule}', false),
 (39, 'payload_refused', 'No live worker accepts its payload: {error}.',
     'Start workers of the release that enqueued it, or retry it with another payload. It fails when it has been held '
-    'for worker.refused_payload_seconds (default: a day).', 'rota runs retry {run} --payload', false),
+    'for worker.refused_payload_seconds (default: a day).', 'rota runs retry --help', false),
 (39, 'payload_passed_on', 'It waits for a worker of another release: {error}.',
     'A live worker that has not refused its payload claims it next.', 'rota workers list', false),
 (40, 'suspect', 'A worker was lost while running it, so it waits to be run isolated, in a separate process.', '{then}',
@@ -178,7 +178,7 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
 (55, 'runs_wait', '{waiting}{oldest}.', '{then}', 'rota runs list --state queued {of}', false),
 (56, 'runs_held',
     '{held} of them {are} held: by a limit, a paused tenant, an earlier run of the schedule, for isolation, or because '
-    'no worker knows the job.',
+    'no live worker knows the job or accepts the payload.',
     'Ask about one of these runs to see what holds it.', 'rota runs list --state queued {of}', false),
 (57, 'jobs_disabled', '{waiting} {belong} to disabled jobs: {jobs}.',
     'They wait until their job is enabled, and delay no other run.', 'rota jobs enable {job}', false),
@@ -201,7 +201,7 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
     'Enqueueing with this key returns that run.', 'rota why {other}', false),
 (79, 'rescheduled', 'Its next time was set by hand.',
     'It runs at the time that was set, then follows its timing again.',
-    'rota schedules reschedule {of_tenant}{schedule}', false),
+    'rota schedules show {of_tenant}{schedule}', false),
 (80, 'waits_for_next', 'Its next time has not come yet.', 'It runs at its next time.',
     'rota schedules trigger {of_tenant}{schedule}', false),
 (80, 'waits_for_start', 'It runs when the application starts{which}.', 'The next such start enqueues a run.',
