@@ -31,7 +31,7 @@ from rota.jobs.job_arguments import JobKeywords
 from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleKeywords
-from rota.jobs.sync import put_others, store_new_sync
+from rota.jobs.sync import put_others, store_new_sync, warn_of_holder
 from rota.jobs.tracing import TracedEmitter
 from rota.jobs.values import checked_tenant
 from rota.model.durations import Duration
@@ -357,11 +357,16 @@ class App(CommandSets, HookDecorators):
         return self._server.url
 
     def _register(self, conn: Conn) -> None:
-        self._store_jobs(conn)
-        self.database.run_on(conn, put_others(self.registry, self.registry.build))
+        """Store the declarations. If an open transaction prevents it, the process starts all the
+        same, and workers try again."""
+        if self._store_jobs(conn):
+            try:
+                self.database.run_on(conn, put_others(self.registry, self.registry.build))
+            except psycopg.errors.LockNotAvailable as error:
+                warn_of_holder(error)
 
-    def _store_jobs(self, conn: Conn) -> None:
-        store_new_sync(conn, self.database.statements, self.registry, self.config)
+    def _store_jobs(self, conn: Conn) -> bool:
+        return store_new_sync(conn, self.database.statements, self.registry, self.config)
 
     async def close(self) -> None:
         """Close the pools, and the embedded server if no other program uses it."""

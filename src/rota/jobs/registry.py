@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, Protocol
@@ -50,6 +51,7 @@ class Registry:
         # Declarations of app.schedule, by tenant and name: the columns of the schedule.
         self.schedules: dict[tuple[str, str], Mapping[str, Any]] = {}
         self.version = 0  # grows with every declaration
+        self._not_before = 0.0
 
     def add(self, definition: JobDefinition) -> None:
         """Add a job. A second function under its name is an error; the same one, imported again,
@@ -138,8 +140,12 @@ class Registry:
 
     @property
     def has_new(self) -> bool:
-        """Whether there are declarations that are not stored yet."""
-        return bool(self._new)
+        """Whether there are declarations to be stored now."""
+        return bool(self._new) and time.monotonic() >= self._not_before
+
+    def postpone(self, seconds: float) -> None:
+        """Store new declarations no earlier than so many seconds from now."""
+        self._not_before = time.monotonic() + seconds
 
     def new(self) -> list[JobDefinition]:
         return list(self._new.values())
@@ -153,6 +159,7 @@ class Registry:
     def forget_stored(self) -> None:
         """Mark all jobs as not stored, because the database is another one."""
         self._new = dict(self._by_name)
+        self._not_before = 0.0
         self.build = None
 
     def __contains__(self, name: object) -> bool:

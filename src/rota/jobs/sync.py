@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, Connection, errors
 from psycopg.rows import tuple_row
 
 from rota.config import Config
@@ -21,13 +21,18 @@ from rota.jobs.registry import Declaration, Registry
 from rota.model.backoff import Backoff
 from rota.store.definitions import Declared, declare, declare_plan
 from rota.store.errors import translate
-from rota.store.plans import Plan
+from rota.store.plans import Ask, Plan
 from rota.store.statements import Statements
+from rota.telemetry.logger import get_logger
 
 T = TypeVar("T")
 Put = dict[str, int]
 # Columns of schedules that code may compute at its start: `start_at=` an hour from now.
 INSTANTS = ("run_at", "start_at", "end_at")
+_AGAIN_SECONDS = 10.0
+_LOCK_MS = 1000
+
+_log = get_logger("definitions")
 
 
 async def register(
@@ -62,23 +67,47 @@ def register_sync(
 async def store_new(
     connection: AsyncConnection[Any], statements: Statements, registry: Registry, config: Config
 ) -> None:
-    """Register the jobs declared since the last time."""
+    """Register the jobs declared since the last time, or later if an open transaction prevents
+    it."""
     fresh = registry.new()
     new = declared(fresh, config, registry.application, registry=registry)
     with translate():
-        await connection.execute(*statements.of(declare(new)))
-    registry.mark_stored(fresh, new["build"])
+        try:
+            await connection.execute(*statements.of(declare(new)))
+        except errors.LockNotAvailable as error:
+            _postpone(registry, error)
+        else:
+            registry.mark_stored(fresh, new["build"])
 
 
 def store_new_sync(
     connection: Connection[Any], statements: Statements, registry: Registry, config: Config
-) -> None:
-    """Register new jobs on a sync connection; the application's first connection registers all."""
+) -> bool:
+    """Register new jobs on a sync connection; the application's first connection registers all.
+    Return whether they are registered."""
     fresh = registry.new()
     new = declared(fresh, config, registry.application, registry=registry)
     with translate():
-        connection.execute(*statements.of(declare(new)))
+        try:
+            connection.execute(*statements.of(declare(new)))
+        except errors.LockNotAvailable as error:
+            _postpone(registry, error)
+            return False
     registry.mark_stored(fresh, new["build"])
+    return True
+
+
+def _postpone(registry: Registry, error: errors.LockNotAvailable) -> None:
+    """Nobody waits for somebody else's transaction: jobs that are registered already can be
+    enqueued as they are."""
+    registry.postpone(_AGAIN_SECONDS)
+    warn_of_holder(error)
+
+
+def warn_of_holder(error: errors.LockNotAvailable) -> None:
+    """Log that declarations are registered later, by this process or by the workers."""
+    text = "an open transaction prevents this process from registering its declarations"
+    _log.warning(text, error=error)
 
 
 def with_new(registry: Registry, config: Config, plan: Plan[T]) -> Plan[T]:
@@ -95,8 +124,10 @@ def with_new(registry: Registry, config: Config, plan: Plan[T]) -> Plan[T]:
 
 def put_others(registry: Registry, build: str | None, forced: Sequence[str] = ()) -> Plan[Put]:
     """Store the declarations besides jobs, after the jobs; return how many were written, by kind.
-    `forced` are jobs whose edits are overwritten."""
+    `forced` are jobs whose edits are overwritten. Raises LockNotAvailable if an open transaction
+    holds one of them: a process must start all the same."""
     written: Put = {}
+    yield Ask("session/limit_locks", {"milliseconds": _LOCK_MS})
     for kind in registry.kinds:
         written[kind.noun] = yield from kind.put(build, forced)
     return written

@@ -22,7 +22,6 @@ from rota.runtime.duties.init_runs import run_inits
 from rota.runtime.loop import Loop
 from rota.store import definitions
 from rota.store.definitions import Declared
-from rota.store.schedules.ticks import limit_locks
 from rota.store.sessions.pool import AsyncConn, Database
 from rota.store.workers.life import start_worker
 
@@ -75,10 +74,7 @@ class Definitions(Loop):
                 await fetch_on(conn, start_worker(declared, is_new=self._is_new))
                 await self._register(conn, declared)
             except errors.LockNotAvailable as error:
-                if self._held_by != str(error):
-                    self._held_by = str(error)
-                    text = "an open transaction prevents this worker from registering its jobs"
-                    self._log.warning(text, worker=self._worker, error=error)
+                self._say_held(error)
                 return False
             await self._look(conn)
             if self._is_new and self._config.scheduler.enabled:
@@ -86,23 +82,29 @@ class Definitions(Loop):
         self._is_new, self._held_by = False, ""
         return True
 
+    def _say_held(self, error: errors.LockNotAvailable) -> None:
+        """Log an error once, until it changes."""
+        if self._held_by != str(error):
+            self._held_by = str(error)
+            text = "an open transaction prevents this worker from registering its declarations"
+            self._log.warning(text, worker=self._worker, error=error)
+
     async def _register(self, conn: AsyncConn, declared: Declared) -> None:
         """Register the jobs first, because that decides which code is the newest; then the other
         declarations."""
         await self._database.fetch_on(conn, definitions.declare(declared))
-        others = put_others(self._registry, declared["build"])
-        async with conn.transaction():
-            # These statements read tables that another transaction may have locked; a worker must
-            # start all the same.
-            await self._database.fetch_on(conn, limit_locks(1000))
-            await self._database.run_on_async(conn, others)
+        await self._database.run_on_async(conn, put_others(self._registry, declared["build"]))
 
     async def run_once(self) -> float:
         if self._registry.version != self._told:
             await self._tell()
         async with self._database.connection(is_hurried=False) as conn:
-            if await self._look(conn):
-                await self._register(conn, self._whole())
+            try:
+                if await self._look(conn):
+                    await self._register(conn, self._whole())
+            except errors.LockNotAvailable as error:
+                self._say_held(error)
+                return _PERIOD
             if self._owes_inits:
                 await self._run_inits(conn)
         is_told = self._registry.version == self._told

@@ -87,9 +87,16 @@ BEGIN
     PERFORM FROM rota.locks l WHERE l.name = take_lock.name FOR UPDATE;
 EXCEPTION WHEN lock_not_available THEN
     SELECT h.* INTO holder FROM rota.locks l CROSS JOIN LATERAL rota.row_holder(l.xmax) h WHERE l.name = take_lock.name;
+    IF holder.pid IS NULL THEN
+        -- Whoever took it here did so in a subtransaction, which names nobody: the oldest that has locked a row.
+        SELECT l.pid, a.xact_start AS since, left(a.query, 300) AS query INTO holder
+        FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+        WHERE l.relation = 'rota.locks'::regclass AND l.mode = 'RowShareLock' AND l.pid <> pg_backend_pid()
+        ORDER BY a.xact_start LIMIT 1;
+    END IF;
     RAISE EXCEPTION 'the lock "%" is held by %', take_lock.name,
-        coalesce(format('pid %s since %s, last seen with: %s', holder.pid, holder.since, holder.query),
-            'another transaction')
+        CASE WHEN holder.pid IS NULL THEN 'another transaction'
+            ELSE format('pid %s since %s, last seen with: %s', holder.pid, holder.since, holder.query) END
         USING ERRCODE = 'lock_not_available', HINT = 'End that transaction.';
 END $$;
 

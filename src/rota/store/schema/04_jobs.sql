@@ -435,20 +435,32 @@ BEGIN
             HINT = 'Jobs are registered when an application that declares them starts; rota.jobs lists them.';
 END $$;
 
--- Locks a job and the schedules that it declares, if nobody holds one of them; returns whether it did.
+-- Locks a job and what its code declares with it, schedules and limits; returns whether nobody held one of them.
 -- Called by: register_jobs.
 -- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.lock_definition(job text) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-DECLARE
-    locked integer;
-BEGIN
-    PERFORM FROM rota.jobs j WHERE j.name = lock_definition.job FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND AND EXISTS (SELECT FROM rota.jobs j WHERE j.name = lock_definition.job) THEN
-        RETURN false;
-    END IF;
-    PERFORM FROM rota.schedules s JOIN rota.schedule_state t ON t.schedule_id = s.id
-    WHERE s.job = lock_definition.job AND s.origin = 'definition' FOR UPDATE SKIP LOCKED;
-    GET DIAGNOSTICS locked = ROW_COUNT;
-    RETURN locked = (SELECT count(*) FROM rota.schedules s
-        WHERE s.job = lock_definition.job AND s.origin = 'definition');
-END $$;
+CREATE FUNCTION rota.lock_definition(job text, declared_limits text[]) RETURNS boolean LANGUAGE sql VOLATILE
+SET jit = off AS $$
+    WITH jobs AS MATERIALIZED (
+        SELECT j.ctid FROM rota.jobs j WHERE j.name = lock_definition.job FOR UPDATE SKIP LOCKED
+    ), applications AS MATERIALIZED (
+        SELECT a.ctid FROM rota.job_applications a WHERE a.job = lock_definition.job FOR UPDATE SKIP LOCKED
+    ), signatures AS MATERIALIZED (
+        SELECT g.ctid FROM rota.signatures g WHERE g.job = lock_definition.job FOR UPDATE SKIP LOCKED
+    ), schedules AS MATERIALIZED (
+        SELECT s.ctid FROM rota.schedules s JOIN rota.schedule_state t ON t.schedule_id = s.id
+        WHERE s.job = lock_definition.job AND s.origin = 'definition' FOR UPDATE SKIP LOCKED
+    ), limits AS MATERIALIZED (
+        SELECT l.ctid FROM rota.limits l
+        WHERE l.tenant = '' AND (l.name = ANY (declared_limits) OR l.code ? lock_definition.job)
+        FOR UPDATE SKIP LOCKED
+    )
+    SELECT (SELECT count(*) FROM jobs) = (SELECT count(*) FROM rota.jobs j WHERE j.name = lock_definition.job)
+       AND (SELECT count(*) FROM applications)
+           = (SELECT count(*) FROM rota.job_applications a WHERE a.job = lock_definition.job)
+       AND (SELECT count(*) FROM signatures)
+           = (SELECT count(*) FROM rota.signatures g WHERE g.job = lock_definition.job)
+       AND (SELECT count(*) FROM schedules)
+           = (SELECT count(*) FROM rota.schedules s WHERE s.job = lock_definition.job AND s.origin = 'definition')
+       AND (SELECT count(*) FROM limits) = (SELECT count(*) FROM rota.limits l
+           WHERE l.tenant = '' AND (l.name = ANY (declared_limits) OR l.code ? lock_definition.job))
+$$;

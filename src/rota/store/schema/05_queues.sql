@@ -273,7 +273,7 @@ END $$;
 -- Locks: rows.
 CREATE FUNCTION rota.put_queue(queue text, max_waiting bigint, when_full text DEFAULT 'refuse',
     actor text DEFAULT NULL, application text DEFAULT NULL, build text DEFAULT NULL)
-RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '1s' AS $$
 #variable_conflict use_column
 DECLARE
     was        text[];

@@ -118,7 +118,7 @@ CREATE FUNCTION rota.start_worker(for_worker bigint, of_application text, of_bui
     of_release text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '1s' AS $$
 BEGIN
-    PERFORM rota.take_lock('fleet');
+    PERFORM rota.take_lock('fleet', 1000);
     INSERT INTO rota.fleets AS f (application, number)
     SELECT a, 1 FROM unnest(ARRAY['', of_application]) a
     WHERE NOT EXISTS (SELECT FROM rota.workers w WHERE w.application IS NOT NULL AND a IN ('', w.application)

@@ -206,12 +206,17 @@ BEGIN
         AND b.number = (SELECT max(m.number) FROM rota.builds m WHERE m.application = of_application)) THEN
         RETURN;
     END IF;
-    PERFORM rota.take_lock('definitions');
+    -- A worker has a lease, which nobody renews before it has started.
+    PERFORM rota.take_lock('definitions', CASE WHEN for_worker IS NULL THEN 5000 ELSE 1000 END);
     PERFORM set_config('rota' || '.syncing', 'on', true),
             set_config('rota' || '.actor', coalesce(nullif(actor, ''), 'code:' || of_application), true);
     changed := ARRAY(SELECT rota.changed_jobs(of_application, definitions, forced));
     gone := ARRAY(SELECT rota.gone_jobs(of_application, names, is_told) WHERE names IS NOT NULL);
-    held := ARRAY(SELECT c FROM unnest(changed || gone) c WHERE c <> ALL (forced) AND NOT rota.lock_definition(c));
+    held := ARRAY(SELECT c FROM unnest(changed || gone) c
+        WHERE c <> ALL (forced) AND NOT rota.lock_definition(c, ARRAY(
+            SELECT l.value ->> 'name' FROM rota.read_definitions(definitions) w
+            CROSS JOIN LATERAL jsonb_array_elements(CASE jsonb_typeof(w.code -> 'limits') WHEN 'array'
+                THEN w.code -> 'limits' ELSE '[]' END) l WHERE w.name = c)));
     changed := ARRAY(SELECT c FROM unnest(changed) c WHERE c <> ALL (held));
     gone := ARRAY(SELECT c FROM unnest(gone) c WHERE c <> ALL (held));
     INSERT INTO rota.builds AS b (application, build, number, shape, release)
@@ -544,7 +549,7 @@ DECLARE
     starter rota.workers := (SELECT w FROM rota.workers w WHERE w.id = for_worker);
 BEGIN
     -- Many may start at once; one of them writes.
-    PERFORM rota.take_lock('fleet');
+    PERFORM rota.take_lock('fleet', 1000);
     INSERT INTO rota.ledger (schedule_id, nominal_at, through_at, decision, reason, tenant, schedule, details,
         claimed_at, decided_at, decided_by)
     SELECT s.id, clock, clock, 'skipped', m.reason, s.tenant, s.name, jsonb_build_object('init', m.marker), clock,
