@@ -291,6 +291,29 @@ EXCEPTION WHEN insufficient_privilege THEN
             HINT = 'Call this as a superuser, or as the owner of the schema and member of the role.';
 END $$;
 
+-- Whether code of a role may run with the rights of the current one: it is this role, one that it is a member of, or a
+-- superuser. A superuser is no member of all others here: as one, everybody's code could do everything.
+-- Called by: call_fault, cleanup_fault, compared_as, sql/cleanup/known_tables.sql.
+CREATE FUNCTION rota.is_trusted(of_role oid) RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
+    WITH RECURSIVE mine (id) AS (
+        SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user
+        UNION SELECT m.roleid FROM mine JOIN pg_auth_members m ON m.member = mine.id)
+    SELECT EXISTS (SELECT FROM mine WHERE mine.id = of_role)
+        OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = of_role AND r.rolsuper)
+$$;
+
+-- Why the current role does not call a function: it may change this schema, and another role's code would run with its
+-- rights. Which function a job calls is said by everybody who may write jobs, which granted workers may. A SECURITY
+-- DEFINER function runs as its own owner. NULL: nothing is against it.
+-- Called by: sql_job_call.
+CREATE FUNCTION rota.call_fault(function oid) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT format('%s belongs to role "%s", whose code would run as role "%s", which may change this schema',
+        p.oid::regprocedure, pg_get_userbyid(p.proowner), current_user)
+    FROM pg_proc p JOIN pg_class own ON own.oid = 'rota.jobs'::regclass
+    WHERE p.oid = function AND NOT p.prosecdef AND NOT rota.is_trusted(p.proowner)
+      AND pg_has_role(own.relowner, 'USAGE')
+$$;
+
 -- What a worker executes for this job, read afresh for every attempt: $1 is the payload. Where it runs as another role,
 -- $2 is a nonce, which comes back beside the answer; settle, with the nonce alone, runs what is deferred; state is what
 -- caller_state says.
@@ -303,6 +326,7 @@ DECLARE
     known  rota.jobs;
     found  record;
     caller oid;
+    fault  text;
 BEGIN
     SELECT j.* INTO known FROM rota.jobs j WHERE j.name = job AND j.kind = 'sql';
     IF known.name IS NULL THEN
@@ -325,6 +349,12 @@ BEGIN
             '$2::pg_catalog.text)', 'run_as_' || run_as, found.id);
         settle := format('SELECT answer, proof FROM rota.%I(0::pg_catalog.oid, ''null''::pg_catalog.jsonb, '
             '$1::pg_catalog.text)', 'run_as_' || run_as);
+        RETURN;
+    END IF;
+    fault := rota.call_fault(found.id);
+    IF fault IS NOT NULL THEN
+        PERFORM rota.bad_job(job, fault, format('Let the job run as that role (allow_run_as), run workers as a role '
+            'that owns nothing (grant_worker), or make role "%s" a member of that role.', current_user));
     END IF;
 END $$;
 
@@ -388,17 +418,6 @@ BEGIN
             'Choose from ' || array_to_string(known, ', ') || '.');
     END IF;
 END $$;
-
--- Whether code of a role may run with the rights of the current one: it is this role, one that it is a member of, or a
--- superuser. A superuser is no member of all others here: as one, everybody's code could do everything.
--- Called by: cleanup_fault, compared_as, sql/cleanup/known_tables.sql.
-CREATE FUNCTION rota.is_trusted(of_role oid) RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
-    WITH RECURSIVE mine (id) AS (
-        SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user
-        UNION SELECT m.roleid FROM mine JOIN pg_auth_members m ON m.member = mine.id)
-    SELECT EXISTS (SELECT FROM mine WHERE mine.id = of_role)
-        OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = of_role AND r.rolsuper)
-$$;
 
 -- Why rows of a table are not removed as the current role: somebody else's code would run with its rights. That is code
 -- of who owns the table, a part of it, or one whose rows go or change with its rows; and of who wrote what their
