@@ -31,7 +31,7 @@ SHORT = {"worker.lease_seconds": 1.5, "worker.poll_seconds": 0.1, "logs.flush_se
 PATIENT = SHORT | {"worker.lease_seconds": 4.5}
 
 # What is tested in these runs in `rota worker` and `rota server`.
-_OUR_PROGRAMS = {"runtime", "api", "executors", "telemetry", "chaos", "concurrency"}
+_OUR_PROGRAMS = {"engine", "api", "telemetry", "chaos", "concurrency"}
 
 MakeApp = Callable[..., rota.App]
 _LONG = ("slow", "browser", "distribution")

@@ -20,7 +20,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from rota.embedded import EmbeddedPostgres
-from rota.store.migrate import migrate
+from rota.postgres.migrate import migrate
 from tests.ports import free_port
 from tests.servers import note_tested
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 import rota
-from rota.admin.app_commands import CommandSets
-from rota.admin.commands import AsyncCommands
+from rota.operations.app_commands import CommandSets
+from rota.operations.commands import AsyncCommands
 
 
 def faces_of(app: rota.App) -> dict[str, AsyncCommands]:

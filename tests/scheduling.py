@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rota.runtime.duties.scheduler import Scheduler
-from rota.store.sessions.pool import Database
-from tests.engine import Engine, Row
+from rota.engine.duties.scheduler import Scheduler
+from rota.postgres.sessions.pool import Database
+from tests.sql_engine import Engine, Row
 
 START = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)  # a Monday
 

@@ -16,7 +16,7 @@ from bench.past import Past, lay_out_past
 from bench.phases.base import Case, Phase, Sizes, only_rota
 from bench.systems.base import System
 from rota.api import create_api
-from rota.runtime.processes.event_loop import keep_what_is_there, run
+from rota.engine.processes.event_loop import keep_what_is_there, run
 
 _DATABASE = "rota_api"
 _TOKEN = "of the bench"

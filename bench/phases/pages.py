@@ -18,7 +18,7 @@ from bench.past import Past, lay_out_past
 from bench.phases.base import Case, Phase, Sizes, only_rota
 from bench.server import Server
 from bench.systems.base import System
-from rota.runtime.processes.event_loop import keep_what_is_there, run
+from rota.engine.processes.event_loop import keep_what_is_there, run
 from rota.web import create_site
 
 _DATABASE = "rota_pages"

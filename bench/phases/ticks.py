@@ -21,10 +21,10 @@ import uvloop
 from bench.phases.base import Case, Phase, Sizes, only_rota
 from bench.server import Conn
 from bench.systems.base import System
-from rota.runtime.duties.scheduler import Scheduler
-from rota.store.queries import Query
-from rota.store.sessions import driving
-from rota.store.statements import Statements
+from rota.engine.duties.scheduler import Scheduler
+from rota.postgres.queries import Query
+from rota.postgres.sessions import driving
+from rota.postgres.statements import Statements
 
 T = TypeVar("T")
 _TICKERS = 50

@@ -19,9 +19,9 @@ import uvloop
 
 from bench.programs.marks import mark, numbers, ready
 from rota.jobs.options import NO_OPTIONS
-from rota.store.migrate import migrate
-from rota.store.pipeline.ends import Ends
-from rota.store.statements import Statements
+from rota.postgres.migrate import migrate
+from rota.postgres.pipeline.ends import Ends
+from rota.postgres.statements import Statements
 
 BATCH, BULK, WARM_UP, JOB = 500, 10_000, 200, "noop"
 HOUR = 3600.0

@@ -19,7 +19,7 @@ import psycopg
 from bench.shapes.measure import Figure, cpu_seconds
 from bench.shapes.scenarios import Sizes
 from bench.shapes.server import Server
-from rota.store.migrate import migrate
+from rota.postgres.migrate import migrate
 
 Conn = psycopg.Connection[Any]
 Step = Callable[[Conn, int, int, int], tuple[int, int]]  # worker, size, hint → ended, new hint

@@ -6,7 +6,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rota.admin.tenants.handle import Tenant
     from rota.app import App
     from rota.config import Config
     from rota.errors import (
@@ -88,6 +87,7 @@ if TYPE_CHECKING:
     from rota.model.stats import Stats
     from rota.model.tenant import TenantInfo
     from rota.model.worker import WorkerInfo
+    from rota.operations.tenants.handle import Tenant
 
 __version__ = "0.1.0"
 
@@ -251,7 +251,7 @@ _HOMES = {
     "Stats": "rota.model.stats",
     "Strategy": "rota.model.states",
     "TemplateNotFound": "rota.errors",
-    "Tenant": "rota.admin.tenants.handle",
+    "Tenant": "rota.operations.tenants.handle",
     "TenantInfo": "rota.model.tenant",
     "TenantNotFound": "rota.errors",
     "TimingError": "rota.errors",

@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 import psycopg
 
 from rota import __version__
-from rota.admin.app_commands import CommandSets
-from rota.admin.queues.declared import DeclaredQueues
-from rota.admin.runs.runs import Runs
-from rota.admin.schedules.declared import DeclaredSchedules
 from rota.config import Config
 from rota.config.load import find_file
 from rota.errors import ConfigError, SchemaError, TimingError
@@ -36,17 +32,21 @@ from rota.jobs.tracing import TracedEmitter
 from rota.jobs.values import checked_tenant
 from rota.model.durations import Duration
 from rota.model.queue import WhenFull
-from rota.store import migrate
-from rota.store.errors import translate
-from rota.store.migrate import Installed, Migration
-from rota.store.roles import grant_worker
-from rota.store.sessions.opening import Session, lent, own
-from rota.store.sessions.pool import Conn, Database
+from rota.operations.app_commands import CommandSets
+from rota.operations.queues.declared import DeclaredQueues
+from rota.operations.runs.runs import Runs
+from rota.operations.schedules.declared import DeclaredSchedules
+from rota.postgres import migrate
+from rota.postgres.errors import translate
+from rota.postgres.migrate import Installed, Migration
+from rota.postgres.roles import grant_worker
+from rota.postgres.sessions.opening import Session, lent, own
+from rota.postgres.sessions.pool import Conn, Database
 
 if TYPE_CHECKING:
-    from rota.admin.tenants.handle import Tenant
     from rota.embedded import EmbeddedPostgres
-    from rota.runtime.worker import Worker
+    from rota.engine.worker import Worker
+    from rota.operations.tenants.handle import Tenant
 
 
 def _module_name(scope: dict[str, Any]) -> str:
@@ -225,7 +225,7 @@ class App(CommandSets, HookDecorators):
         """Return the functions of the application for one tenant: `await
         app.tenant("acme").enqueue(send, n=1)`. Tenants need no registration. Raises InputError
         if the name is invalid."""
-        from rota.admin.tenants.handle import Tenant
+        from rota.operations.tenants.handle import Tenant
 
         return Tenant(checked_tenant(name), self, self)
 
@@ -239,8 +239,8 @@ class App(CommandSets, HookDecorators):
         app_ref: str | None = None,
     ) -> Worker:
         """Create a worker inside this program: `async with app.worker(): …`."""
-        from rota.runtime.processes.parent import Parent
-        from rota.runtime.worker import Worker
+        from rota.engine.processes.parent import Parent
+        from rota.engine.worker import Worker
 
         config = config or self.config
         return Worker(

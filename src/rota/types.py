@@ -3,7 +3,6 @@ with options, calls and timings, for annotations. Only Rota creates them."""
 
 from __future__ import annotations
 
-from rota.admin.schedules.load import Lane
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob
 from rota.jobs.emit import Started
@@ -85,6 +84,7 @@ from rota.model.trend import Curve, Trend
 from rota.model.watch import Received, Refusal, Replayed, WatchInfo
 from rota.model.why import Reason, Why
 from rota.model.worker import WorkerInfo
+from rota.operations.schedules.load import Lane
 from rota.timing.load import HourLoad, LeftOut, Load, PredictedOverlap, Start, Suggestion
 from rota.timing.load_counts import Day, PileUp
 from rota.timing.preview import PreviewRow

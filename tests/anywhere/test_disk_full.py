@@ -13,12 +13,12 @@ import pytest
 import rota
 from rota.embedded.accounts import server_account
 from rota.errors import DatabaseError
-from rota.store.migrate import migrate
+from rota.postgres.migrate import migrate
 from rota.testing import eventually
 from tests.chaos.server import make_server
 from tests.conftest import load_config
 from tests.database import tcp_url
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 RUNS = 20
 _FILL = "INSERT INTO public.filler SELECT repeat('x', 8000) FROM generate_series(1, %s)"

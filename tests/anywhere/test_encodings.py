@@ -14,7 +14,7 @@ from psycopg import sql
 
 import rota
 from rota.errors import DatabaseError, SchemaError
-from rota.store.migrate import migrate
+from rota.postgres.migrate import migrate
 from rota.testing import run_due
 from tests.anywhere.day import a_day_of_work
 from tests.conftest import load_config
@@ -109,6 +109,6 @@ def test_sql_ascii_is_refused_in_a_sentence(server: Server) -> None:
 
 def test_statements_are_ascii() -> None:
     """Comments too: the server has to translate what it reads into its own encoding."""
-    place = Path(rota.__file__).parent / "store" / "sql"
+    place = Path(rota.__file__).parent / "postgres" / "sql"
     odd = [str(file) for file in place.rglob("*.sql") if not file.read_text("utf-8").isascii()]
     assert odd == []

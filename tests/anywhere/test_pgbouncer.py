@@ -13,20 +13,20 @@ import psycopg
 import pytest
 
 import rota
+from rota.engine.logs.log_lines import COPY_BEGIN, COPY_END, BufferedLine, to_copy
+from rota.engine.logs.log_writer import LogWriter, Unanswered
+from rota.engine.processes.parent_lease import ParentLease
 from rota.errors import DatabaseError
-from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, BufferedLine, to_copy
-from rota.runtime.logs.log_writer import LogWriter, Unanswered
-from rota.runtime.processes.parent_lease import ParentLease
-from rota.store.migrate import migrate
-from rota.store.runs.moves import rescue
-from rota.store.sessions.pool import Database
+from rota.postgres.migrate import migrate
+from rota.postgres.runs.moves import rescue
+from rota.postgres.sessions.pool import Database
 from rota.telemetry.logging import get_logger
 from rota.testing import eventually
 from tests.anywhere.day import a_day_of_work
 from tests.conftest import load_config
 from tests.database import Server
-from tests.engine import Engine
 from tests.pgbouncer import PgBouncer, pgbouncer
+from tests.sql_engine import Engine
 
 pytestmark = pytest.mark.xdist_group("pgbouncer")
 

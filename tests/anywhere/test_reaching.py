@@ -15,15 +15,15 @@ from psycopg.conninfo import make_conninfo
 
 import rota
 from rota.errors import DatabaseError
-from rota.store.migrate import migrate
+from rota.postgres.migrate import migrate
 from rota.testing import eventually, eventually_sync
 from tests.anywhere.day import a_day_of_work
 from tests.clusters import PASSWORD, SUPERUSER, Cluster
 from tests.conftest import load_config
 from tests.database import fast_directory
 from tests.distribution import find_distribution
-from tests.engine import Engine
 from tests.servers import NotToBeHad, find_server
+from tests.sql_engine import Engine
 
 pytestmark = pytest.mark.xdist_group("reaching")
 # No session without TLS, none without a password.

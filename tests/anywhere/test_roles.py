@@ -13,13 +13,13 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import rota
+from rota.engine.logs.log_indexes import LogIndexes
 from rota.errors import RotaError
-from rota.runtime.logs.log_indexes import LogIndexes
-from rota.store.migrate import migrate
+from rota.postgres.migrate import migrate
 from tests.anywhere.day import a_day_of_work
 from tests.conftest import load_config
 from tests.database import Server
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 pytestmark = pytest.mark.xdist_group("roles")
 OWNER, WORKER, PASSWORD = "plain_owner", "plain_worker", "a 'password'"

@@ -10,7 +10,7 @@ import psycopg
 
 import rota
 from tests.api.conftest import TOKEN, problem
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 V1 = "/api/v1"
 SEND = f"{V1}/jobs/send"

@@ -23,4 +23,4 @@ def test_importing_rota_brings_no_web_framework() -> None:
 def test_edges_hold_no_sql_and_do_not_reach_into_the_store() -> None:
     for path in PLACE.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        assert not re.search(r"from rota\.store|import psycopg|\bSELECT |\bUPDATE ", text), path
+        assert not re.search(r"from rota\.postgres|import psycopg|\bSELECT |\bUPDATE ", text), path

@@ -14,7 +14,7 @@ import pytest
 import rota
 from rota.api import create_api
 from tests.api.conftest import HEADERS, TOKEN, client_of, problem
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 WHY = {"reason": "why"}
 BULK = {"verb": "cancel", "filter": {"job": "send"}}
@@ -452,9 +452,9 @@ NEVER_WRONG = {
 }  # fmt: skip
 # A queue or a tenant is whatever somebody names.
 NEVER_MISSING = {"pause_queue", "set_queue", "pause_tenant"}
-# Another pass must be at work: tests/admin/test_retention.py. A transaction must hold the table:
-# tests/conformance/test_table_events.py. A worker must have a run of it:
-# tests/admin/tenants/test_tenant_data.py.
+# Another pass must be at work: tests/operations/test_retention.py. A transaction must hold the
+# table: tests/conformance/test_table_events.py. A worker must have a run of it:
+# tests/operations/tenants/test_tenant_data.py.
 BUSY = {"run_retention", "watch_table", "unwatch_table", "delete_tenant"}
 
 
@@ -561,7 +561,7 @@ async def test_an_error_that_nobody_foresaw_tells_nothing(
         token = HEADERS["Authorization"]
         raise RuntimeError(f"SELECT secret FROM rota.runs {len(token)}")
 
-    monkeypatch.setattr("rota.admin.clock.Clock.now", broken)
+    monkeypatch.setattr("rota.operations.clock.Clock.now", broken)
     async with client_of(create_api(shop), **HEADERS) as client:
         response = await client.get("/api/v1/clock")
     problem(response, 500, "internal")

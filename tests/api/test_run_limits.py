@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.api.conftest import problem
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 LIMITS = "/api/v1/limits"
 

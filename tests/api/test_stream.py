@@ -28,7 +28,7 @@ from rota.model.stats import QueueDepth
 from rota.telemetry.events import Event
 from rota.testing import eventually, run_due
 from tests.api.conftest import HEADERS, problem
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 Conn = psycopg.Connection[Any]
 

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 import rota
-from rota.admin.tenants.stream import ArchiveStream
-from rota.store.tenants.export import PARTS
+from rota.operations.tenants.stream import ArchiveStream
+from rota.postgres.tenants.export import PARTS
 from tests.api.conftest import problem
 
 Connection = psycopg.Connection[tuple[Any, ...]]

@@ -12,7 +12,7 @@ import rota
 from rota.telemetry.logging import configure
 from tests.apps.making import make_app
 
-if "rota.executors.child" not in sys.modules:
+if "rota.engine.executors.child" not in sys.modules:
     configure("info")
 app = make_app()
 log = logging.getLogger("tests.capturing")

@@ -11,9 +11,9 @@ from typing import Any
 import psycopg
 
 import rota
-from rota.executors.transaction import AttemptTransaction
-from rota.runtime.attempts.runner import Runner
-from rota.store.pipeline.feed import Feed
+from rota.engine.attempts.runner import Runner
+from rota.engine.executors.transaction import AttemptTransaction
+from rota.postgres.pipeline.feed import Feed
 from tests.apps.making import make_app
 
 app = make_app()

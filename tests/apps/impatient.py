@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.store.pipeline import prepared
+from rota.postgres.pipeline import prepared
 from tests.apps.basic import app
 
 __all__ = ["app"]

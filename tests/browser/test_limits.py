@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.browser.acting import audit, both_ways, do, done
 from tests.browser.conftest import BROWSER, OpenTab, Place, acts
 from tests.browser.tabs import Tab
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 pytestmark = BROWSER
 

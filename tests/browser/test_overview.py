@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.async_api import expect
 
-from rota.runtime.metrics.rollups import Rollups
+from rota.engine.metrics.rollups import Rollups
 from tests.browser.acting import done
 from tests.browser.conftest import BROWSER, OpenTab, Place
 from tests.browser.tabs import NARROW, Tab

@@ -8,7 +8,7 @@ import pytest
 
 from rota.embedded import EmbeddedPostgres
 from tests.chaos.server import make_server
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 
 @pytest.fixture

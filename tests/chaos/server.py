@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rota.embedded import EmbeddedPostgres
-from rota.store.migrate import migrate
+from rota.postgres.migrate import migrate
 from tests.database import by_tcp
 
 

@@ -17,8 +17,8 @@ from rota.testing import eventually_sync
 from tests.conftest import load_config
 from tests.database import tcp_url
 from tests.embedded.places import is_alive, server_pid
-from tests.engine import Engine
 from tests.scheduling import START, Schedules
+from tests.sql_engine import Engine
 
 pytestmark = pytest.mark.chaos
 

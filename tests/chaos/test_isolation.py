@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rota.testing import eventually_sync
-from tests.engine import Engine
+from tests.sql_engine import Engine
 from tests.workers import WorkerProcess
 
 pytestmark = pytest.mark.chaos

@@ -14,8 +14,8 @@ import pytest
 from rota.testing import eventually_sync
 from tests.conftest import PATIENT, SHORT
 from tests.depth import IS_DEEP
-from tests.engine import Engine
 from tests.proxy import Proxy
+from tests.sql_engine import Engine
 from tests.workers import Loop, WorkerProcess
 
 pytestmark = pytest.mark.chaos

@@ -14,7 +14,7 @@ from rota.testing import eventually_sync
 from tests.conftest import SHORT
 from tests.database import tcp_url
 from tests.embedded.places import is_alive, server_pid
-from tests.engine import Engine
+from tests.sql_engine import Engine
 from tests.workers import WorkerProcess
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]

@@ -212,6 +212,6 @@ def test_the_server_neither_claims_nor_ticks() -> None:
     imported = {
         name
         for path in files
-        for name in re.findall(r"rota\.runtime[.\w]*", path.read_text(encoding="utf-8"))
+        for name in re.findall(r"rota\.engine[.\w]*", path.read_text(encoding="utf-8"))
     }
-    assert imported == {"rota.runtime.processes.event_loop"}
+    assert imported == {"rota.engine.processes.event_loop"}

@@ -13,7 +13,7 @@ import rota
 from rota.cli.program import program
 from tests.cli.conftest import Cli
 from tests.docs.test_cli_docs import commands
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Words = tuple[str, ...]
@@ -73,7 +73,7 @@ MATRIX: dict[str, tuple[Words, Words | str, Words | str]] = {
     "tenants pause": (("a/b",), "any name may be a tenant", "tests/cli/tenants/test_tenants.py"),
     "tenants resume": ((), ("none",), "twice is fine"),
     "tenants export": ((), ("none", "--to", "x.tar.gz"), NO_STATE),
-    "tenants delete": ((), ("none", "--yes"), "a run of it must run: tests/admin"),
+    "tenants delete": ((), ("none", "--yes"), "a run of it must run: tests/operations"),
     "events emit": (("paid", "["), "any name may be an event", "they have no states"),
     "events list": (("--outcome", "lost"), "a list", NO_STATE),
     "events show": ((), ("999999",), NO_STATE),

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine import Engine, Row
+from tests.sql_engine import Engine, Row
 
 pytestmark = pytest.mark.slow
 

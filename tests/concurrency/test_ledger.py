@@ -25,8 +25,8 @@ import rota
 from tests.conftest import load_config
 from tests.database import Server
 from tests.depth import examples
-from tests.engine import Engine
 from tests.scheduling import START, Schedules
+from tests.sql_engine import Engine
 
 MINUTE = timedelta(minutes=1)
 STEPS = 30

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from tests.database import Server
 from tests.depth import examples
-from tests.engine import Engine, Row
+from tests.sql_engine import Engine, Row
 
 MAX = 2
 

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.database import Server
 from tests.depth import examples
-from tests.engine import Engine, Row
+from tests.sql_engine import Engine, Row
 
 _IN_USE = """
     SELECT k AS key, count(*) AS n FROM rota.open_runs o, unnest(o.slots) k

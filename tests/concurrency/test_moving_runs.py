@@ -11,7 +11,7 @@ import pytest
 
 import rota
 from rota.errors import RotaError, RunNotFound
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 Connect = Callable[..., psycopg.Connection[Any]]
 

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 import pytest
 
 import rota
-from rota.runtime.duties.scheduler import Scheduler
+from rota.engine.duties.scheduler import Scheduler
 from tests.conftest import MakeApp
-from tests.engine import Engine
 from tests.scheduling import START, Interrupted, Schedules
+from tests.sql_engine import Engine
 
 TICKERS = 10
 DUE = 1000

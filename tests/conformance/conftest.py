@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 # Each of them takes an actor and a reason, and writes to the audit.
 CALLS = (

@@ -7,7 +7,7 @@ import pytest
 
 import rota
 from rota.jobs.batch import Call
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 
 async def test_ids_come_in_the_order_given(app: rota.App) -> None:

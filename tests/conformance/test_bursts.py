@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine import Engine, Row
+from tests.sql_engine import Engine, Row
 
 
 def debounce(engine: Engine, n: int, longest: float | None = None, **options: Any) -> Row:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from rota.engine.claiming.plan import PRIORITIES, ClaimPlan
 from rota.model.run import Claim
-from rota.runtime.claiming.plan import PRIORITIES, ClaimPlan
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 
 def ids(rows: list[dict[str, int]]) -> list[int]:

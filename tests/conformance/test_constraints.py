@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.database import Server
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 
 @pytest.fixture(scope="module")

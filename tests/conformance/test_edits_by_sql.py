@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 QUEUE = (
     "INSERT INTO rota.queues (name, is_paused, paused_at, pause_reason)"

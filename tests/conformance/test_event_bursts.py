@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.engine import Engine, Row
+from tests.sql_engine import Engine, Row
 
 LAST = {"debounce_seconds": 10, "longest_seconds": 25, "key": "order:{id}"}
 FIRST = {"throttle_seconds": 60, "key": "order:{id}"}

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 import rota
+from rota.engine.duties.upkeep import Upkeep
 from rota.errors import RunFailed
-from rota.runtime.duties.upkeep import Upkeep
 from tests.conftest import MakeApp
-from tests.engine import Engine, Row
+from tests.sql_engine import Engine, Row
 
 WAITING = "SELECT count(*) FROM rota.open_runs"
 

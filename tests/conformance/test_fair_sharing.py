@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.engine import Engine, Row
+from tests.sql_engine import Engine, Row
 
 
 @pytest.fixture(autouse=True)

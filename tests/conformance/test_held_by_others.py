@@ -1,7 +1,7 @@
 """What the fleet does beside somebody's open transaction: by the SQL functions alone, and for the
 rows that a transaction rarely holds.
 
-`tests/runtime/test_held_tables.py` holds the rows of every table under a worker that works."""
+`tests/engine/test_held_tables.py` holds the rows of every table under a worker that works."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.conformance.test_limits import admit, limit
-from tests.engine import Engine, Row
+from tests.sql_engine import Engine, Row
 
 Connection = psycopg.Connection[Any]
 

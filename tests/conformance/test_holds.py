@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.conformance.test_limits import admit, books, limit
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 LIMITS: dict[str, Callable[[Engine], None]] = {
     "none": lambda engine: None,

@@ -1,13 +1,13 @@
 """What an update of a job means for its runs, however they came in: queue, priority and maximum
-attempts are those of the enqueue. Timeout and backoff: tests/runtime/duties/test_definitions.py."""
+attempts are those of the enqueue. Timeout and backoff: tests/engine/duties/test_definitions.py."""
 
 from __future__ import annotations
 
 import pytest
 
 import rota
-from tests.engine import Engine, Row
 from tests.scheduling import Schedules
+from tests.sql_engine import Engine, Row
 
 OLD, NEW = ("default", 5, 3), ("fast", 1, 9)
 WAYS = ["call", "trigger", "schedule", "event", "retry"]

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from rota.testing import eventually_sync
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 Connect = Callable[..., psycopg.Connection[Any]]
 

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 LARGE = {"text": "x" * 5000, "who": "ada", "cost": 3}
 OTHER = {"text": "y" * 6000, "who": "bob", "cost": 2}

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine import Engine, Row
+from tests.sql_engine import Engine, Row
 
 
 def limit(engine: Engine, name: str = "few", /, **changes: Any) -> int:

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from rota.store import migrate
-from tests.engine import Engine
+from rota.postgres import migrate
+from tests.sql_engine import Engine
 
 Connection = psycopg.Connection[Any]
 Connect = Callable[..., Connection]

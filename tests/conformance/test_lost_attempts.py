@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rota.store.reports.metrics import read_metrics
+from rota.postgres.reports.metrics import read_metrics
 from tests.conftest import MakeApp
-from tests.engine import Engine, Row
+from tests.sql_engine import Engine, Row
 
 COUNTED = (
     "SELECT job, queue, outcome, sum(attempts)::int AS n FROM rota.rollup_minutes GROUP BY 1, 2, 3"

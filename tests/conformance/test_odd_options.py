@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 _BAD = [
     ("key => 'k', key_seconds => 'NaN'", "key_seconds NaN"),

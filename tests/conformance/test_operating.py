@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from rota.model.run_filter import RunFilter
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 
 @pytest.mark.parametrize("state", ["queued", "scheduled", "held"])

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine import Engine, listen_to_all
+from tests.sql_engine import Engine, listen_to_all
 
 _TIMES = ("id", "seq", "created_at", "enqueued_at", "run_at")
 _CALLS: list[dict[str, Any]] = [

@@ -18,12 +18,12 @@ from psycopg import sql
 
 import rota
 from rota.embedded import EmbeddedPostgres
-from rota.store.migrate import migrate
+from rota.postgres.migrate import migrate
 from rota.testing import Clock, eventually
 from tests.anywhere.day import a_day_of_work
 from tests.conftest import load_config
 from tests.database import by_tcp, tcp_url
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 Conn = psycopg.Connection[Any]
 

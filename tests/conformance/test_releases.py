@@ -14,12 +14,12 @@ import psycopg
 import pytest
 
 import rota
-from rota.store import migrate
+from rota.postgres import migrate
 from rota.testing import eventually_sync
 from tests.conformance.test_schema import is_waiting
 from tests.database import Server
-from tests.engine import Engine
 from tests.schema.catalogue import differences, read
+from tests.sql_engine import Engine
 
 Connection = psycopg.Connection[Any]
 

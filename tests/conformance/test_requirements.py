@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 import rota
-from tests.engine import Engine
 from tests.scheduling import Schedules
+from tests.sql_engine import Engine
 
 Connection = psycopg.Connection[Any]
 _CYCLE = "the requirements of schedules form a cycle: "

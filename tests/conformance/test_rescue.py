@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.store.statements import Statements
-from tests.engine import Engine
+from rota.postgres.statements import Statements
+from tests.sql_engine import Engine
 
 
 def test_a_live_worker_is_left_alone(engine: Engine) -> None:

@@ -13,8 +13,8 @@ import pytest
 import rota
 from rota.jobs.sync import whole
 from rota.jobs.timings import DeclaredSchedule
-from tests.engine import Engine, Row
 from tests.scheduling import Schedules
+from tests.sql_engine import Engine, Row
 
 _JOB: dict[str, Any] = {
     "delay_seconds": 60,

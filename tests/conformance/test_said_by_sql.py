@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 CLEANUP = "INSERT INTO rota.schedules (name, job, cron, payload) VALUES ('tidy', %s, '@daily', %s)"
 RULE = {"table": "public.visits", "column": "at", "older_than": 60}

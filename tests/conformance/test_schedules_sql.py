@@ -13,8 +13,8 @@ import pytest
 
 import rota
 from tests.conftest import load_config
-from tests.engine import Engine
 from tests.scheduling import START, Schedules
+from tests.sql_engine import Engine
 
 
 class Ticked(Schedules):

@@ -13,7 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import rota
-from rota.store import migrate
+from rota.postgres import migrate
 from rota.testing import eventually_sync, run_due
 from tests.conftest import MakeApp
 from tests.database import Server
@@ -243,7 +243,7 @@ def test_no_lock_can_be_taken_by_who_may_only_connect(conn: psycopg.Connection[A
     ).fetchall()
     assert found == []
     package = Path(rota.__file__).parent
-    texts = [*package.rglob("*.py"), *package.glob("store/sql/**/*.sql")]
+    texts = [*package.rglob("*.py"), *package.glob("postgres/sql/**/*.sql")]
     taken = re.compile(r"pg_(try_)?advisory_(xact_)?lock")
     assert not [path for path in texts if taken.search(path.read_text(encoding="utf-8"))]
 

@@ -13,7 +13,7 @@ import rota
 from tests.anywhere.day import a_day_of_work
 from tests.conftest import load_config
 from tests.docs.test_examples import examples, register_jobs_of_sql_page
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 SHADOWS = (Path(__file__).parents[1] / "shadows.sql").read_text("utf-8")
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from psycopg import sql
 
 import rota
 from rota.testing import Clock, eventually
-from tests.engine import Engine, listen_to_all
+from tests.sql_engine import Engine, listen_to_all
 
 BODY = 'LANGUAGE sql AS $$ SELECT \'{"success": true, "message": "done"}\'::jsonb $$'
 

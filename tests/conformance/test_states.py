@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 
 def test_a_run_waits_runs_and_succeeds(engine: Engine) -> None:

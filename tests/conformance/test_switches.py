@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 # The switch, and what it answers the second time.
 SWITCHES = {

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from rota.model.tenant import tenant_fault
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 HOSTILE = [
     "acme", "Ünïcode GmbH & Co", "'; DROP TABLE rota.open_runs; --", "<script>alert(1)<b>",

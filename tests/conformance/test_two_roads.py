@@ -1,5 +1,5 @@
-"""`store/schema` says what the schema is, `store/migrations` how it comes about: both give the same
-catalogue, and whatever differs is named."""
+"""`postgres/schema` says what the schema is, `postgres/migrations` how it comes about: both give
+the same catalogue, and whatever differs is named."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.store import migrate
+from rota.postgres import migrate
 from tests.database import Server
 from tests.schema.catalogue import differences, read, read_from
 
@@ -21,7 +21,7 @@ def test_schema_and_migrations_are_the_same(
         monkeypatch.setattr(migrate, "known", lambda: (migrate.baseline(),))
         migrate.migrate(one, "rota")
         found = differences(read(one), read(other))
-    assert not found, "\n".join(["store/schema (-) and store/migrations (+):", *found])
+    assert not found, "\n".join(["postgres/schema (-) and postgres/migrations (+):", *found])
 
 
 # A change that only one of the two roads has, and what the comparison says then.

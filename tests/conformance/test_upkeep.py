@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from rota.model.outcome import Failure, Requeue
-from rota.store.pipeline.ends import Ends
-from rota.store.pipeline.feed import Feed
-from rota.store.sessions.pool import Database
-from tests.engine import Engine
+from rota.postgres.pipeline.ends import Ends
+from rota.postgres.pipeline.feed import Feed
+from rota.postgres.sessions.pool import Database
+from tests.sql_engine import Engine
 
 DAY = 86400
 

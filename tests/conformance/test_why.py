@@ -13,7 +13,7 @@ import pytest
 import rota
 from rota.cli.main import run
 from rota.web import create_site
-from tests.engine import Engine
+from tests.sql_engine import Engine
 from tests.web.conftest import TOKEN, Browser, browser_of
 
 SUBJECTS = [("run", "1"), ("run", "2"), ("schedule", "digest"), ("job", "send"), ("queue", "mail")]
@@ -85,7 +85,7 @@ def _timeless(text: str) -> str:
 
 
 def test_every_reason_is_provoked_by_a_test(conn: psycopg.Connection[Any]) -> None:
-    folder = Path(__file__).parents[1] / "admin" / "reports"
+    folder = Path(__file__).parents[1] / "operations" / "reports"
     tests = "".join(it.read_text(encoding="utf-8") for it in folder.glob("test_why_*.py"))
     codes = [code for (code,) in conn.execute("SELECT code FROM rota.reasons ORDER BY code")]
     assert [code for code in codes if f'"{code}"' not in tests] == []

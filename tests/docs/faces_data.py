@@ -12,7 +12,6 @@ from typing import Any
 import typer.main
 
 import rota
-from rota.admin.job_changes import COLUMNS, JobChanges
 from rota.api.schemas import jobs as job_schemas
 from rota.api.schemas import runs as run_schemas
 from rota.api.schemas import schedule_bodies
@@ -33,6 +32,7 @@ from rota.model.queue import QueueInfo
 from rota.model.run import RunInfo
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.worker import WorkerInfo
+from rota.operations.job_changes import COLUMNS, JobChanges
 from rota.web.job_form import FIELDS
 from rota.web.pages.run_new import OPTIONS
 from rota.web.schedule_form import FIELDS as SCHEDULE_FORM

@@ -12,7 +12,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 # Where a path in the text may start.
 PLACES = [
     ROOT,
-    *(ROOT / "src" / part for part in ("", "rota", "rota/store", "rota/store/sql", "rota/runtime")),
+    *(
+        ROOT / "src" / part
+        for part in ("", "rota", "rota/postgres", "rota/postgres/sql", "rota/engine")
+    ),
 ]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _FILE = re.compile(r"`((?:[\w-]+/)+[\w-]+\.(?:py|sql|md|toml))`")
@@ -48,7 +51,7 @@ def test_named_files_exist(page: Path) -> None:
 def test_loops_in_the_architecture_are_all_there_are() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text.partition("## Loops of a worker")[2].partition("\n**")[0]
-    runtime = ROOT / "src" / "rota" / "runtime"
+    runtime = ROOT / "src" / "rota" / "engine"
     files = {path.relative_to(runtime).as_posix(): path for path in runtime.rglob("*.py")}
     loops = {name for name, path in files.items() if "(Loop)" in path.read_text()}
     rows = "\n".join(line for line in table.splitlines() if line.startswith("|"))

@@ -13,7 +13,7 @@ from rota.jobs.decorator import JobDecorator
 from rota.jobs.enqueue import Enqueuer
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new_sync
-from rota.store.sessions.pool import Database
+from rota.postgres.sessions.pool import Database
 from tests.jobs.processes import Code
 
 MakeCode = Callable[..., Code]

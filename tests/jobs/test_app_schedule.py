@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.admin.schedules import declared
+from rota.operations.schedules import declared
 from rota.testing import eventually
 
 Connection = psycopg.Connection[tuple[Any, ...]]

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from rota.errors import DuplicateKey, InputError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import Job
-from rota.store.statements import convert
+from rota.postgres.statements import convert
 from tests.jobs.conftest import Setting
 from tests.jobs.drivers import ASYNC, SYNC, AsyncOpen, Open, psycopg_async, psycopg_sync
 

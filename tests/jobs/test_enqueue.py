@@ -11,7 +11,7 @@ from rota.jobs import batch
 from rota.jobs.context import Context
 from rota.jobs.decorator import Job
 from rota.jobs.options import Options
-from rota.store.migrate import migrate
+from rota.postgres.migrate import migrate
 from tests.jobs.conftest import Setting, make_setting
 
 pytestmark = pytest.mark.both_loops

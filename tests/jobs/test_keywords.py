@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import rota
-from rota.admin import job_changes
 from rota.jobs import job_arguments, options, schedule_options
 from rota.jobs.timings import DeclaredKeywords
+from rota.operations import job_changes
 
 OF_ONE_ENQUEUE = set(options.NO_OPTIONS.__dataclass_fields__)
 OF_SCHEDULES = {*schedule_options._READ, *schedule_options.OTHER_NAMES}

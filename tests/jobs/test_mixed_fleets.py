@@ -13,10 +13,10 @@ import pytest
 import rota
 from rota.testing import eventually
 from tests.conftest import MakeApp
-from tests.engine import Engine
 from tests.jobs.conftest import MakeCode
 from tests.jobs.processes import Code
 from tests.scheduling import Schedules
+from tests.sql_engine import Engine
 
 Jobs = dict[str, dict[str, Any]]
 STATES = ("gone", "lost")

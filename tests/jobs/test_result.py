@@ -16,7 +16,7 @@ import rota
 from rota.errors import ResultError
 from rota.jobs.encoding import encode_result
 from rota.jobs.result import result_decoder
-from rota.store.rows import read_json_column
+from rota.postgres.rows import read_json_column
 from rota.testing import run_all
 
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.admin.commands import Command
+from rota.operations.commands import Command
 from tests.conformance.test_tenants import HOSTILE, REFUSED
 
 

@@ -14,13 +14,13 @@ import pytest
 import typer.main
 
 import rota
-from rota.admin.job_changes import COLUMNS
 from rota.api.app import create_api
 from rota.api.schemas.schedule_bodies import ARGUMENTS
 from rota.cli.program import program
 from rota.cli.terminal.wording import typed
 from rota.jobs.options import OTHER_NAMES
 from rota.model.wording import FIELDS, LISTS, WORDS, Face, listed, said
+from rota.operations.job_changes import COLUMNS
 from tests.docs.test_cli_docs import commands, flags
 
 PLACE = Path(rota.__file__).parent
@@ -77,7 +77,7 @@ def hints_of_sql() -> set[str]:
     """What follows `HINT =` and `hint :=`, the last argument of `bad_…`, and the second line of the
     comment on a constraint."""
     found: set[str] = set()
-    for path in sorted((PLACE / "store" / "schema").glob("*.sql")):
+    for path in sorted((PLACE / "postgres" / "schema").glob("*.sql")):
         statement: list[tuple[str, str]] = []
         for kind, text in literals(path.read_text(encoding="utf-8")):
             statement.append((kind, text))
@@ -104,7 +104,7 @@ def _hints(statement: list[tuple[str, str]]) -> set[str]:
 
 def hints_of_python() -> set[str]:
     """Of what all interfaces use; the command line and the pages speak for themselves."""
-    places = ("admin", "store", "model", "timing", "jobs")
+    places = ("operations", "postgres", "model", "timing", "jobs")
     return {
         text
         for place in places

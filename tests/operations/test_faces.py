@@ -1,7 +1,7 @@
 """Every declared operation, on every interface: success, bad input, and a target that is not there.
 
 The table is the registry: an operation that is added is called here by itself. What an operation
-does is tested where it lives, in tests/admin and tests/conformance.
+does is tested where it lives, in tests/operations and tests/conformance.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 import rota
-from rota.admin.operations import NOUNS, Noun, Operation, commands_of, operations_of
 from rota.errors import InputError
 from rota.model.fields import Argument, arguments_of
+from rota.operations.registry import NOUNS, Noun, Operation, commands_of, operations_of
 from tests.cli.conftest import Cli
 from tests.web.conftest import Browser
 

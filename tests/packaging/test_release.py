@@ -52,11 +52,11 @@ def check_that_faults_are_found(wheel: Path, place: Path) -> None:
     broken = place / wheel.name
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(broken, "w") as part:
         for name in whole.namelist():
-            if name != "rota/store/sql/runs/enqueue.sql":
+            if name != "rota/postgres/sql/runs/enqueue.sql":
                 part.writestr(name, whole.read(name))
         part.writestr("tests/test_x.py", "")
     assert contents.check_wheel(broken, rota.__version__) == [
-        "rota/store/sql/runs/enqueue.sql is missing",
+        "rota/postgres/sql/runs/enqueue.sql is missing",
         "tests does not belong into it",
     ]
 

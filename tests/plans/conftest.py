@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.database import Server
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 OPEN = """
 INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, max_attempts, priority, state,

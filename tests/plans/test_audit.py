@@ -10,9 +10,9 @@ import pytest
 from psycopg.rows import dict_row
 
 from rota.model.page import Page
-from rota.store.audit import page_audit
-from rota.store.plans import Plan
-from rota.store.statements import Statements
+from rota.postgres.audit import page_audit
+from rota.postgres.plans import Plan
+from rota.postgres.statements import Statements
 from tests.database import Server
 from tests.plans.plans import Watch
 

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.store.events import page_events
+from rota.postgres.events import page_events
 from tests.database import Server
 from tests.plans.plans import Watch
 from tests.plans.test_audit import drive

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 from rota.model.run_filter import RunFilter
-from rota.store.runs import lists as run_lists
+from rota.postgres.runs import lists as run_lists
 from tests.database import Server
-from tests.engine import Engine
 from tests.plans.plans import Watch
 from tests.plans.test_run_lists import carry_out
+from tests.sql_engine import Engine
 
 pytestmark = pytest.mark.plans
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.database import Server
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 pytestmark = [pytest.mark.plans, pytest.mark.slow]
 

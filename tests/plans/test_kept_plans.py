@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from tests.database import Server
-from tests.engine import Engine
 from tests.plans.conftest import OPEN
 from tests.plans.plans import Watch
+from tests.sql_engine import Engine
 
 pytestmark = pytest.mark.plans
 

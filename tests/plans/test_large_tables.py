@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine import Engine
 from tests.plans.plans import Watch
+from tests.sql_engine import Engine
 
 pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("large tables")]
 

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from rota.model.log_question import LogQuestion
-from rota.store.logs.logs import search_logs
-from rota.store.logs.volume import read_volume
-from rota.store.plans import Plan
-from rota.store.statements import Statements
+from rota.postgres.logs.logs import search_logs
+from rota.postgres.logs.volume import read_volume
+from rota.postgres.plans import Plan
+from rota.postgres.statements import Statements
 from tests.database import Server
 from tests.loglines import build_indexes, make_partitions
 from tests.plans.plans import Watch

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 import rota
-from rota.store.reports.metrics import read_changes, read_metrics
-from rota.store.reports.stats import read_stats
+from rota.postgres.reports.metrics import read_changes, read_metrics
+from rota.postgres.reports.stats import read_stats
 from tests.conftest import load_config
 from tests.database import Server
 from tests.plans.plans import Watch

@@ -9,14 +9,14 @@ import psycopg
 import pytest
 
 import rota
-from rota.admin.reports.attention import look
-from rota.store.queues import list_queues
-from rota.store.reports.overview import read_overview
-from rota.store.workers.workers import list_workers
+from rota.operations.reports.attention import look
+from rota.postgres.queues import list_queues
+from rota.postgres.reports.overview import read_overview
+from rota.postgres.workers.workers import list_workers
 from tests.conftest import load_config
-from tests.engine import Engine
 from tests.plans.plans import Watch
 from tests.plans.test_large_tables import empty, fresh, none_at_all
+from tests.sql_engine import Engine
 
 pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("large tables")]
 

@@ -10,17 +10,17 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.store.jobs import list_jobs
-from rota.store.reports.find import find
-from rota.store.reports.overview import read_coming
-from rota.store.runs.error_groups import count_standings, page_errors
-from rota.store.schedules.edits import page_edits
-from rota.store.schedules.lists import count_states, page_schedules, read_planned
-from rota.store.schedules.schedules import MOST_SEARCHED, page_exceptions, page_history
+from rota.postgres.jobs import list_jobs
+from rota.postgres.reports.find import find
+from rota.postgres.reports.overview import read_coming
+from rota.postgres.runs.error_groups import count_standings, page_errors
+from rota.postgres.schedules.edits import page_edits
+from rota.postgres.schedules.lists import count_states, page_schedules, read_planned
+from rota.postgres.schedules.schedules import MOST_SEARCHED, page_exceptions, page_history
 from tests.database import Server
-from tests.engine import Engine
 from tests.plans.plans import Watch
 from tests.plans.test_audit import drive
+from tests.sql_engine import Engine
 
 pytestmark = [pytest.mark.plans, pytest.mark.slow]
 

@@ -12,10 +12,10 @@ from psycopg.rows import dict_row
 from rota.model.list_filters import TimeOrder
 from rota.model.run_filter import RunFilter, RunFilters
 from rota.model.states import END_STATES, RUN_STATES
-from rota.store.plans import Ask
-from rota.store.reports.find import find
-from rota.store.runs import lists as run_lists
-from rota.store.statements import Statements
+from rota.postgres.plans import Ask
+from rota.postgres.reports.find import find
+from rota.postgres.runs import lists as run_lists
+from rota.postgres.statements import Statements
 from tests.plans.plans import Watch
 
 pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("large tables")]

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from tests.database import Server
-from tests.engine import Engine
 from tests.plans.plans import Watch
+from tests.sql_engine import Engine
 
 pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("many schedules")]
 

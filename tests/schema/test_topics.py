@@ -1,4 +1,4 @@
-"""`store/schema` as something to read: each function once, with what it promises above it."""
+"""`postgres/schema` as something to read: each function once, with what it promises above it."""
 
 from __future__ import annotations
 

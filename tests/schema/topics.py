@@ -1,4 +1,4 @@
-"""The topic files of `store/schema` as text: which functions they define, and who calls those."""
+"""The topic files of `postgres/schema` as text: the functions that they define, and who calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import rota
 
 PACKAGE = Path(rota.__file__).parent
-SCHEMA = PACKAGE / "store" / "schema"
+SCHEMA = PACKAGE / "postgres" / "schema"
 REFERENCE = PACKAGE.parents[1] / "docs" / "reference" / "sql.md"
 
 # More callers than this are "many": nobody reads such a list, and every change would touch it.
@@ -94,8 +94,8 @@ def _in_program() -> tuple[tuple[str, str], ...]:
     found = []
     for path in sorted([*PACKAGE.rglob("*.sql"), *PACKAGE.rglob("*.py")]):
         place = path.relative_to(PACKAGE)
-        if place.parts[:2] not in (("store", "schema"), ("store", "migrations")):
-            label = str(place).removeprefix("store/") if path.suffix == ".sql" else str(place)
+        if place.parts[:2] not in (("postgres", "schema"), ("postgres", "migrations")):
+            label = str(place).removeprefix("postgres/") if path.suffix == ".sql" else str(place)
             found.append(
                 (
                     label,

@@ -17,11 +17,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 import rota
-from rota.runtime.duties.scheduler import Scheduler
+from rota.engine.duties.scheduler import Scheduler
 from rota.telemetry import otel
 from rota.testing import run_due
 from tests.conftest import MakeApp
-from tests.executors import handlers
+from tests.engine.executors import handlers
 
 Conn = psycopg.Connection[Any]
 

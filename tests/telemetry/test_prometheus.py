@@ -9,15 +9,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import rota
+from rota.engine.metrics.counters import Counters
+from rota.engine.metrics.rollups import Rollups
 from rota.model.histogram import BUCKETS, bucket_of
 from rota.model.metrics import AttemptMetric, Counter, FleetHealth, Metrics, TenantMetric
 from rota.model.stats import QueueDepth
-from rota.runtime.metrics.counters import Counters
-from rota.runtime.metrics.rollups import Rollups
 from rota.telemetry.metrics import METRICS
 from rota.telemetry.prometheus import MOST_QUEUES, render
 from rota.testing import Clock, eventually
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 Conn = psycopg.Connection[Any]
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -95,7 +95,7 @@ def test_queues_beyond_the_limit_are_one() -> None:
 async def test_jobs_beyond_the_limit_are_one_and_no_total_ever_falls(
     app: rota.App, conn: Conn, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.store.reports.metrics.MOST_SERIES", 2)
+    monkeypatch.setattr("rota.postgres.reports.metrics.MOST_SERIES", 2)
     seen: Samples = {}
     for job in ("m", "n", "a", "b", "a", "m"):
         rollups = Rollups(app.database)

@@ -27,7 +27,7 @@ from rota.testing import (
 )
 from tests.conftest import load_config
 from tests.database import Server
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 
 def make(url: str) -> rota.App:

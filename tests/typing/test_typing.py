@@ -17,7 +17,7 @@ import pytest
 
 import rota
 import rota.types
-from rota.admin.commands import AsyncCommands, Command
+from rota.operations.commands import AsyncCommands, Command
 from tests.faces import faces_of
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ import pytest
 import rota
 from rota.model.finding import Finding, Report
 from rota.web.pages.doctor import as_text
-from tests.engine import Engine
+from tests.sql_engine import Engine
 from tests.web.conftest import Browser
 
 Conn = psycopg.Connection[Any]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rota
-from tests.engine import Engine
+from tests.sql_engine import Engine
 from tests.web.conftest import Browser
 
 

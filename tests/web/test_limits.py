@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import rota
-from tests.engine import Engine
+from tests.sql_engine import Engine
 from tests.web.conftest import Browser
 
 

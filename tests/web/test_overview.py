@@ -12,13 +12,13 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.metrics.rollups import Rollups
+from rota.engine.metrics.rollups import Rollups
 from rota.web import create_site
 from rota.web.charts import dots, line
 from rota.web.pages.live import topics_of
 from rota.web.plots import Plot, PlotLine, round_up
 from rota.web.watch import Watch
-from tests.engine import Engine
+from tests.sql_engine import Engine
 from tests.web.conftest import Browser, browser_of
 
 Conn = psycopg.Connection[Any]

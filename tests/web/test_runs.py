@@ -21,7 +21,7 @@ from rota.web.run_query import RunQuery
 from tests.web.conftest import Browser
 
 TRACEBACK = """Traceback (most recent call last):
-  File "/app/.venv/lib/python3.11/site-packages/rota/runtime/attempts/runner.py", line 90, in run
+  File "/app/.venv/lib/python3.11/site-packages/rota/engine/attempts/runner.py", line 90, in run
     result = await definition.function(**arguments)
   File "/app/shop/mail.py", line 12, in send
     server.send(text)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
-from rota.admin.responses import Responses
 from rota.api import errors, openapi
 from rota.api.addresses import Addresses
 from rota.api.auth import Access, Authenticate, LocalOnly, TokenCheck, developer
@@ -46,6 +45,7 @@ from rota.api.schemas.problem import ALWAYS, problems
 from rota.api.security import SecureHeaders
 from rota.api.state import ApiState
 from rota.errors import ConfigError
+from rota.operations.responses import Responses
 
 if TYPE_CHECKING:
     from rota.app import App

@@ -16,10 +16,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rota.admin.responses import Responses
 from rota.api.errors import ProblemError
 from rota.errors import RotaError
 from rota.model.response import StoredResponse
+from rota.operations.responses import Responses
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"

@@ -19,7 +19,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
-from rota.admin.operations import Noun, Operation, commands_of, operations_of, plan_of
 from rota.api.changes import set_changed, telling
 from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import page_of
@@ -29,6 +28,7 @@ from rota.api.schemas.values import Cursor, Limit, Seconds, read_cursor
 from rota.api.schemas.views import Body, ChangeBody, examples, name_of, page, view_of
 from rota.api.state import RequestScope, Scoped
 from rota.model.fields import UNCHANGED, Argument, arguments_of
+from rota.operations.registry import Noun, Operation, commands_of, operations_of, plan_of
 
 _METHODS = {"set": "PATCH", "remove": "DELETE"}
 _PARAMETER = inspect.Parameter.KEYWORD_ONLY

@@ -10,38 +10,38 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
-from rota.admin.commands import Commands
 from rota.api.paced_changes import PacedChanges
 from rota.api.shared import Shared
 from rota.api.slots import Archive, StreamSlots
 from rota.api.stream import MOST_LISTENERS, Hub
+from rota.operations.commands import Commands
 
 if TYPE_CHECKING:
-    from rota.admin.cleanup import Cleanup
-    from rota.admin.clock import Clock
-    from rota.admin.events import Events
-    from rota.admin.jobs import Jobs
-    from rota.admin.limits import Limits
-    from rota.admin.logs.logs import Logs
-    from rota.admin.queues.queues import Queues
-    from rota.admin.reports.attention import Attention
-    from rota.admin.reports.audit import Audit
-    from rota.admin.reports.doctor import Doctor
-    from rota.admin.reports.find import Find
-    from rota.admin.reports.overview import Overview
-    from rota.admin.reports.stats import Stats
-    from rota.admin.reports.why import Why
-    from rota.admin.retention import RetentionPasses
-    from rota.admin.runs.bulk_actions import BulkActions
-    from rota.admin.runs.error_groups import Errors
-    from rota.admin.runs.runs import Runs
-    from rota.admin.runs.views import RunViews
-    from rota.admin.schedules.calendars import Calendars
-    from rota.admin.schedules.schedules import Schedules
-    from rota.admin.tenants.tenants import Tenants
-    from rota.admin.workers import Workers
     from rota.app import App
     from rota.model.metrics import Metrics
+    from rota.operations.cleanup import Cleanup
+    from rota.operations.clock import Clock
+    from rota.operations.events import Events
+    from rota.operations.jobs import Jobs
+    from rota.operations.limits import Limits
+    from rota.operations.logs.logs import Logs
+    from rota.operations.queues.queues import Queues
+    from rota.operations.reports.attention import Attention
+    from rota.operations.reports.audit import Audit
+    from rota.operations.reports.doctor import Doctor
+    from rota.operations.reports.find import Find
+    from rota.operations.reports.overview import Overview
+    from rota.operations.reports.stats import Stats
+    from rota.operations.reports.why import Why
+    from rota.operations.retention import RetentionPasses
+    from rota.operations.runs.bulk_actions import BulkActions
+    from rota.operations.runs.error_groups import Errors
+    from rota.operations.runs.runs import Runs
+    from rota.operations.runs.views import RunViews
+    from rota.operations.schedules.calendars import Calendars
+    from rota.operations.schedules.schedules import Schedules
+    from rota.operations.tenants.tenants import Tenants
+    from rota.operations.workers import Workers
 
 F = TypeVar("F", bound=Commands)
 MOST_WAITS = 500

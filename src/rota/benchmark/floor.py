@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 from rota.app import App
-from rota.store.pipeline.claims import ClaimRequest
-from rota.store.pipeline.ends import Ends
-from rota.store.pipeline.feed import Feed
-from rota.store.runs.enqueue import EnqueueStatements
-from rota.store.workers import life
+from rota.postgres.pipeline.claims import ClaimRequest
+from rota.postgres.pipeline.ends import Ends
+from rota.postgres.pipeline.feed import Feed
+from rota.postgres.runs.enqueue import EnqueueStatements
+from rota.postgres.workers import life
 
 _BATCH = 500
 

@@ -13,7 +13,7 @@ from rota.app import App
 from rota.benchmark import floor
 from rota.benchmark.results import Measurement, middle
 from rota.config import Config
-from rota.store.sessions.opening import Session, own
+from rota.postgres.sessions.opening import Session, own
 
 SCHEMA = "rota_bench"
 _ONE_BY_ONE = 500

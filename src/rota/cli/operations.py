@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.admin.operations import Noun, Operation, commands_of, operations_of, plan_of
 from rota.cli.session import actor, administer
 from rota.cli.tenants.whose import named, refuse_slash, whole_name
 from rota.cli.terminal import times, values
@@ -23,6 +22,7 @@ from rota.cli.terminal.output import print_json, say
 from rota.errors import InputError, RotaError
 from rota.model.fields import Argument, arguments_of
 from rota.model.tenant import split_name
+from rota.operations.registry import Noun, Operation, commands_of, operations_of, plan_of
 
 if TYPE_CHECKING:
     from rota.app import App

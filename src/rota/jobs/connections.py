@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota.errors import InputError
-from rota.store.errors import translate_foreign
-from rota.store.sessions.drivers import (
+from rota.postgres.errors import translate_foreign
+from rota.postgres.sessions.drivers import (
     Rows,
     family,
     fetch_asyncpg,

@@ -15,9 +15,9 @@ from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
 from rota.jobs.values import check_duration, check_event, check_text
 from rota.model.durations import Duration
-from rota.store.errors import translate
-from rota.store.events import emit
-from rota.store.sessions.pool import Database
+from rota.postgres.errors import translate
+from rota.postgres.events import emit
+from rota.postgres.sessions.pool import Database
 from rota.telemetry import parent
 
 

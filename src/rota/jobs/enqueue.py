@@ -11,9 +11,9 @@ from rota.jobs.batch import Batch, Call
 from rota.jobs.handle import R, Run, RunReader
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
-from rota.store.errors import translate
-from rota.store.runs.enqueue import EnqueueOne, EnqueueStatements
-from rota.store.sessions.pool import AsyncConn, Conn, Database
+from rota.postgres.errors import translate
+from rota.postgres.runs.enqueue import EnqueueOne, EnqueueStatements
+from rota.postgres.sessions.pool import AsyncConn, Conn, Database
 from rota.telemetry.parent import triggered_by
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from rota.errors import JobError, UnknownJob
 from rota.jobs.definition import JobDefinition
 from rota.jobs.hooks import Hooks
-from rota.store.plans import Plan
+from rota.postgres.plans import Plan
 
 
 class Declaration(NamedTuple):

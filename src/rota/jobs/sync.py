@@ -19,10 +19,10 @@ from rota.jobs.definition import JobDefinition
 from rota.jobs.encoding import encode_value
 from rota.jobs.registry import Declaration, Registry
 from rota.model.backoff import Backoff
-from rota.store.definitions import Declared, declare, declare_plan
-from rota.store.errors import translate
-from rota.store.plans import Ask, Plan
-from rota.store.statements import Statements
+from rota.postgres.definitions import Declared, declare, declare_plan
+from rota.postgres.errors import translate
+from rota.postgres.plans import Ask, Plan
+from rota.postgres.statements import Statements
 from rota.telemetry.logger import get_logger
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from rota.jobs import connections
 from rota.jobs.decorator import BoundJob
 from rota.model.run import RunInfo
 from rota.model.words import plural
-from rota.store.testing import runs_of_job
+from rota.postgres.testing import runs_of_job
 
 _SHOWN = 10
 _FIELDS = {field.name: str(field.type) for field in fields(RunInfo)}

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from rota.app import App
-from rota.store import testing
-from rota.store.plans import limited
+from rota.postgres import testing
+from rota.postgres.plans import limited
 
 _RESET_SECONDS = 30.0
 

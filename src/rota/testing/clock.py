@@ -6,8 +6,8 @@ from datetime import datetime
 
 from rota.app import App
 from rota.model.durations import Duration, read_duration
-from rota.store import testing
-from rota.store.plans import Plan
+from rota.postgres import testing
+from rota.postgres.plans import Plan
 
 
 class Clock:

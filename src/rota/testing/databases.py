@@ -25,9 +25,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from rota.embedded import EmbeddedPostgres
-from rota.store.migrate import migrate
-from rota.store.statements import Statements
-from rota.store.testing import quiet
+from rota.postgres.migrate import migrate
+from rota.postgres.statements import Statements
+from rota.postgres.testing import quiet
 
 Prepare = Callable[[str], object]
 _MEMORY = Path("/dev/shm")

@@ -10,7 +10,7 @@ from rota.app import App
 from rota.errors import RunNotFound
 from rota.model.run import RunInfo
 from rota.model.states import END_STATES, OPEN_STATES
-from rota.store.testing import left_to_run
+from rota.postgres.testing import left_to_run
 from rota.testing.patience import eventually
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def run_due_sync(app: App, timeout: float = 30.0) -> None:
 async def tick(app: App) -> list[RunInfo]:
     """Process all due schedules, as a worker would; return the runs that were enqueued. They are
     not executed."""
-    from rota.runtime.duties.scheduler import Scheduler
+    from rota.engine.duties.scheduler import Scheduler
 
     newest = await _newest(app)
     scheduler = Scheduler(app.database, tick_seconds=1)

@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.admin.operations import Noun, Operation, commands_of, operations_of
 from rota.errors import InputError, TimingError, WrongState
 from rota.model.fields import UNCHANGED, Argument
 from rota.model.words import plain
+from rota.operations.registry import Noun, Operation, commands_of, operations_of
 from rota.web import words
 from rota.web.context import Page
 from rota.web.forms import Form, read_form

@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rota.admin.commands import Commands
 from rota.api.shared import Shared, SharedBy
 from rota.errors import RotaError, UnknownJob
 from rota.model.attention import Attention
@@ -15,6 +14,7 @@ from rota.model.finding import Report
 from rota.model.overview import ComingSchedule
 from rota.model.stats import Activity
 from rota.model.trend import Trend
+from rota.operations.commands import Commands
 
 if TYPE_CHECKING:
     from rota.app import App

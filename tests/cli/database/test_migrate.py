@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from rota.store.migrate import known
+from rota.postgres.migrate import known
 from tests.cli.conftest import Cli
 from tests.database import Server
 

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from tests.cli.conftest import Cli
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 
 def test_nothing(cli: Cli) -> None:

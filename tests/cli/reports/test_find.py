@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 
 @pytest.fixture

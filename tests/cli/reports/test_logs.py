@@ -97,7 +97,7 @@ def test_tail_until_it_is_stopped(
         except StopIteration:
             raise KeyboardInterrupt from None
 
-    monkeypatch.setattr("rota.admin.logs.logs.time.sleep", next_look)
+    monkeypatch.setattr("rota.operations.logs.logs.time.sleep", next_look)
     result = cli("logs", "tail", "--json")
     assert result.code == 130
     assert ['"before"' in line for line in result.out.splitlines()] == [True, False]

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.metrics.rollups import Rollups
+from rota.engine.metrics.rollups import Rollups
 from tests.cli.conftest import Cli
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 Conn = psycopg.Connection[Any]
 

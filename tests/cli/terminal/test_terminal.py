@@ -16,8 +16,8 @@ import pytest
 from rota.testing import eventually_sync
 from tests.cli.conftest import Cli
 from tests.conftest import MakeApp
-from tests.engine import Engine
 from tests.loglines import write
+from tests.sql_engine import Engine
 from tests.terminal import EVIL, check
 
 Connection = psycopg.Connection[Any]

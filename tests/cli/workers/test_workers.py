@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.engine import Engine
+from tests.sql_engine import Engine
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

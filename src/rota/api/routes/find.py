@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from rota.admin.reports.find import MOST_TEXT
 from rota.api.routing import router
 from rota.api.schemas.find import HitView
 from rota.api.schemas.views import list_of
 from rota.api.state import Scoped
+from rota.operations.reports.find import MOST_TEXT
 
 routes = router("find")
 

@@ -19,10 +19,10 @@ from rota.model.words import plural
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rota.admin.job_changes import JobChanges
-    from rota.admin.jobs import SyncJobs
     from rota.app import App
     from rota.model.drift import Drift
+    from rota.operations.job_changes import JobChanges
+    from rota.operations.jobs import SyncJobs
 
 
 @commands.command("update")

@@ -24,8 +24,8 @@ from rota.cli.terminal.watch import watched
 from rota.errors import TimingError
 
 if TYPE_CHECKING:
-    from rota.admin.schedules.schedules import SyncSchedules
     from rota.app import App
+    from rota.operations.schedules.schedules import SyncSchedules
     from rota.timing.preview import PreviewRow
 
 commands = typer.Typer(

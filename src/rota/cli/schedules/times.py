@@ -81,7 +81,7 @@ def _rows(
 ) -> list[PreviewRow]:
     """Compute a complete timing without the database."""
     if name is None and window["after"] is not None and timing.get("calendar") is None:
-        from rota.admin.schedules.plans import preview_unsaved
+        from rota.operations.schedules.plans import preview_unsaved
 
         timing.pop("calendar", None)
         return preview_unsaved(timing, window)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from rota.model.words import plural
 if TYPE_CHECKING:
     from rota.api.serve import ApiServer
     from rota.app import App
-    from rota.store.migrate import Migration
+    from rota.postgres.migrate import Migration
 
 NO_APPLICATION = "none: SQL jobs only; `rota dev FILE.py` adds Python jobs"
 

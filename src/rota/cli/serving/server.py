@@ -74,7 +74,7 @@ def _serve(app: App, note: str) -> None:
             code=2,
         )
     from rota.api.serve import ApiServer, address, listen
-    from rota.runtime.processes.event_loop import run
+    from rota.engine.processes.event_loop import run
     from rota.telemetry.logging import configure
     from rota.web import create_site
 

@@ -109,8 +109,8 @@ def run_worker(
 ) -> int:
     """Run a worker; `beside` is a context that is open as long as the worker runs. Return the exit
     code."""
-    from rota.runtime.processes.event_loop import run
-    from rota.runtime.processes.shutdown import run_until_signal
+    from rota.engine.processes.event_loop import run
+    from rota.engine.processes.shutdown import run_until_signal
 
     async def body() -> int:
         try:
@@ -124,7 +124,7 @@ def run_worker(
 
 
 def run_processes(app: App, config: Config, name: str | None, given: dict[str, Any]) -> int:
-    from rota.runtime.processes.supervisor import supervise
+    from rota.engine.processes.supervisor import supervise
 
     return supervise(
         config=config,

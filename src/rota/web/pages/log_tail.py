@@ -14,12 +14,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from rota.admin.logs.logs import Logs
-from rota.admin.logs.tail import MOST_LINES, WINDOW_SECONDS
 from rota.api.slots import EventStream
 from rota.api.stream import until_stopped
 from rota.errors import SearchError
 from rota.model.log import LogKey, LogLine
+from rota.operations.logs.logs import Logs
+from rota.operations.logs.tail import MOST_LINES, WINDOW_SECONDS
 from rota.web.context import Page
 from rota.web.log_lines import LogRow
 from rota.web.log_query import LogQuery, Stretch

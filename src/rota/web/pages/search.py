@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.admin.reports.find import MOST_TEXT
 from rota.model.hit import Hit
 from rota.model.states import OPEN_STATES, RETRIABLE_STATES
+from rota.operations.reports.find import MOST_TEXT
 from rota.web import nav
 from rota.web.context import Page
 from rota.web.page_scope import PageScope

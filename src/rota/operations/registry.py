@@ -1,0 +1,183 @@
+"""What people do, declared once: every interface reads these declarations.
+
+    class QueueCommands(Commands):
+        noun = Noun("queue", "queues", QueueInfo)
+
+        @operation(says=_paused, asks=_before_pause)
+        def pause(self, name: QueueName, *, reason: Reason = None, …) -> Plan[bool]:
+            \"\"\"Stop claiming from a queue. Running attempts continue; new runs wait.\"\"\"
+
+An operation is a command whose arguments are fields (`model/fields.py`). They are checked before
+its plan begins. The first argument names the target; `tenant`, `reason` and `version` have the
+same meaning in all operations. A plan that returns a bool switches something: it says whether that
+changed anything, and interfaces show the target afterwards. Others show what the plan returns.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
+
+from rota.errors import InputError, RotaError
+from rota.model.fields import Argument, Field, arguments_of
+from rota.operations.commands import Command, Commands
+from rota.postgres.plans import Plan
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Permission = Literal["view", "operate", "administer"]
+# How an interface shows a time.
+ShowTime = Callable[[datetime], str]
+# What an operation did, behind the name of its target: result, whether it changed, times.
+Says = Callable[[Any, bool, ShowTime], str]
+
+_REASON = "the mail provider is down"
+Reason = Annotated[
+    str | None, Field("Reason, recorded in the audit trail.", _REASON, longest=2000, metavar="TEXT")
+]
+Version = Annotated[
+    int | None, Field("Fail unless this is the current version.", least=1, metavar="N")
+]
+# Arguments that each interface has its own place for.
+COMMON = ("tenant", "reason", "version")
+
+# The module and the class of each noun; imported when the noun is used.
+NOUNS: dict[str, tuple[str, str]] = {
+    "queues": ("rota.operations.queues.queues", "QueueCommands"),
+    "limits": ("rota.operations.limits", "LimitCommands"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """What operations are about: its names, the record that `get` returns (as a field `one` of its
+    answer), and the error for a value that does not fit."""
+
+    one: str
+    many: str
+    record: type
+    error: type[RotaError] = InputError
+
+    def record_of(self, details: Any) -> Any:
+        return getattr(details, self.one)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A declared operation. `asks` says of a target what the operation would mean for it, before
+    it is confirmed. `creates`: the target need not exist. Pages ask for a reason
+    unless `is_reason_optional`. `result_name` and `example` describe a
+    result that is a plain value. `completes` makes the changes of a form that shows every field.
+    """
+
+    verb: str
+    says: Says
+    plan: Callable[..., Any]
+    may: Permission = "operate"
+    asks: Callable[[Any], str] | None = None
+    creates: bool = False
+    is_dangerous: bool = False
+    is_reason_optional: bool = False
+    result_name: str = "result"
+    example: Any = None
+    title: str = ""
+    completes: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of its docstring; the rest is about Python."""
+        return " ".join((inspect.getdoc(self.plan) or "").partition("\n\n")[0].split())
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        return arguments_of(self.plan)
+
+    @property
+    def target(self) -> Argument:
+        return self.arguments[0]
+
+    @property
+    def inputs(self) -> tuple[Argument, ...]:
+        """Its own arguments: neither the target nor those that all operations have."""
+        return tuple(one for one in self.arguments[1:] if one.name not in COMMON)
+
+    def takes(self, name: str) -> bool:
+        return any(one.name == name for one in self.arguments)
+
+    @property
+    def result(self) -> Any:
+        """The type that its plan returns."""
+        hint = inspect.get_annotations(self.plan, eval_str=True)["return"]
+        return get_args(hint)[-1]
+
+    @property
+    def is_switch(self) -> bool:
+        return self.result is bool
+
+    def check(self, noun: Noun, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call, each as the plan takes it."""
+        known = {one.name: one for one in self.arguments}
+        odd = [name for name in arguments if name not in known]
+        if odd:
+            choices = ", ".join(one.name for one in self.arguments if one.is_keyword)
+            raise noun.error(
+                f"{noun.one}: unknown argument {odd[0]!r}", hint=f"choose from {choices}"
+            )
+        try:
+            return {name: known[name].read(value) for name, value in arguments.items()}
+        except InputError as error:
+            raise noun.error(str(error), hint=error.hint, field=error.field) from None
+
+
+def operation(
+    *, says: Says, **about: Any
+) -> Callable[[Callable[Concatenate[Any, P], Plan[T]]], Command[P, T]]:
+    """Declare an operation; the keywords are fields of `Operation`."""
+
+    def declare(plan: Callable[Concatenate[Any, P], Plan[T]]) -> Command[P, T]:
+        declared = Operation(verb=plan.__name__, says=says, plan=plan, **about)
+        return Command(_checked(plan, declared), operation=declared)
+
+    return declare
+
+
+def _checked(plan: Callable[..., Any], declared: Operation) -> Callable[..., Any]:
+    """The plan, which begins with arguments that were checked, before anything is sent."""
+    signature = inspect.signature(plan)
+    names = list(signature.parameters)
+
+    def checked(commands: Any, /, *args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(commands, *args, **kwargs)
+        given = dict(zip(names, bound.args, strict=False)) | bound.kwargs
+        del given[names[0]]
+        return plan(commands, **declared.check(commands.noun, given))
+
+    checked.__name__, checked.__doc__ = plan.__name__, plan.__doc__
+    checked.__wrapped__ = plan  # type: ignore[attr-defined]  # for inspect.signature
+    return checked
+
+
+@cache
+def commands_of(noun: str) -> type[Commands]:
+    module, name = NOUNS[noun]
+    found: type[Commands] = getattr(import_module(module), name)
+    return found
+
+
+def operations_of(commands: type[Commands]) -> Iterator[Operation]:
+    """The operations of a noun, in the order in which they are written."""
+    for it in vars(commands).values():
+        if isinstance(it, Command) and it.operation is not None:
+            yield it.operation
+
+
+def plan_of(commands: type[Commands], name: str) -> Callable[..., Any]:
+    """The function behind a command such as `list` or `get`."""
+    found: Callable[..., Any] = inspect.unwrap(vars(commands)[name].plan)
+    return found

@@ -1,0 +1,55 @@
+"""Schedules in words."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from rota.model.words import number, plural
+from rota.operations.reports.needs.kind import NeedText, command
+from rota.postgres.reports.attention import (
+    LateSchedule,
+    MissedSchedule,
+    ParkedSchedule,
+    StoppedSchedule,
+)
+
+_WHY = {
+    "policy none": "no worker was running, and its policy is not to catch up",
+    "window": "no worker was running, and the time is older than its catch-up window",
+    "cap": "more times were missed than its catch-up limit allows",
+}
+
+
+def parked(row: ParkedSchedule) -> NeedText:
+    return _words(row, "is parked: it cannot be processed", row.error, row.since)
+
+
+def stopped(row: StoppedSchedule) -> NeedText:
+    return _words(row, "has been paused by Rota", row.pause_reason, row.since, verb="resume")
+
+
+def late(row: LateSchedule) -> NeedText:
+    busy = f"{plural(row.workers, 'worker')} live, none has processed it"
+    return _words(
+        row,
+        "has no next time yet" if row.is_pending else "is late",
+        busy if row.workers else "no worker is live to process it",
+        row.since,
+    )
+
+
+def missed(row: MissedSchedule) -> NeedText:
+    times = "once" if row.times == 1 else f"{number(row.times)} times"
+    span = ("--from", row.since.isoformat(), "--until", row.last_at.isoformat())
+    figures = {"times": row.times, "last_at": row.last_at}
+    why = _WHY.get(row.why, row.why)
+    return _words(row, f"was missed {times}", why, row.since, *span, verb="backfill", **figures)
+
+
+def _words(
+    row: Any, says: str, reason: str | None, since: datetime | None, *options: str,
+    verb: str = "show", **figures: Any,
+) -> NeedText:  # fmt: skip
+    line = command("schedules", verb, row.name, *options, tenant=row.tenant)
+    return NeedText(row.name, says, reason, since, line, figures, row.tenant)

@@ -1,0 +1,139 @@
+"""Jobs, runs and workers in words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+from rota.model.attention import Minute, began, is_slow, is_unusual
+from rota.model.histogram import quantiles
+from rota.model.words import duration, number, plural
+from rota.operations.reports.needs.kind import NeedText, command
+from rota.postgres.plans import Plan
+from rota.postgres.reports import attention
+from rota.postgres.reports.attention import JobFailures, SlowRun, TroubledWorker, UnservedWork
+
+_SHARES = (0.99, 0.5)
+
+
+def unserved(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
+    """Read runs that no live worker will claim."""
+    rows = yield from attention.unserved_work()
+    if rows and not rows[0].workers:
+        return [_nobody(rows)], 1
+    return [_unserved(row) for row in rows[:limit]], len(rows)
+
+
+def _nobody(rows: list[UnservedWork]) -> NeedText:
+    """Return one item, however many jobs wait for a worker."""
+    waiting = sum(row.queued for row in rows)
+    jobs = {row.job for row in rows}
+    return NeedText(
+        "",
+        f"is live: {plural(waiting, 'run waits', 'runs wait')}",
+        f"of {plural(len(jobs), 'job')}: {', '.join(sorted(jobs)[:5])}",
+        min((row.since for row in rows if row.since), default=None),
+        "rota worker",
+        {"waiting": waiting},
+        subject="worker",
+        noun="No worker",
+    )
+
+
+def _unserved(row: UnservedWork) -> NeedText:
+    """Report that no worker knows the job, or that those that do serve other queues."""
+    why = f"none serves queue {row.queue} for this job" if row.is_known else "none knows this job"
+    return NeedText(
+        row.job,
+        f"has no worker: {plural(row.queued, 'run waits', 'runs wait')} in queue {row.queue}",
+        f"{plural(row.workers, 'worker')} live, {why}",
+        row.since,
+        command("workers", "list"),
+        {"waiting": row.queued, "queue": row.queue},
+    )
+
+
+def failing(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
+    """Read jobs that fail more than usual."""
+    found = yield from attention.failing_jobs()
+    rows = [row for row in found if is_unusual(row.bad, row.good, row.usual_bad, row.usual_good)]
+    if not rows:
+        return [], 0
+    jobs = [row.job for row in rows[:limit]]
+    errors = yield from attention.last_errors(jobs)
+    minutes = defaultdict(list)
+    for minute in (yield from attention.job_minutes(jobs)):
+        minutes[minute.job].append(Minute(minute.at, minute.good, minute.bad))
+    texts = [_failing(row, errors.get(row.job), began(minutes[row.job])) for row in rows[:limit]]
+    return texts, len(rows)
+
+
+def _failing(row: JobFailures, error: str | None, since: datetime | None) -> NeedText:
+    bad, attempts = row.bad, row.bad + row.good
+    usually = f", usually {_usual(row.usual_bad)}" if row.usual_bad + row.usual_good else ""
+    return NeedText(
+        row.job,
+        f"is failing: {number(bad)} of {number(attempts)} attempts in the last hour{usually}",
+        _first_line(error),
+        since,
+        command("runs", "list", "--job", row.job, "--state", "failed"),
+        {"failed": bad, "attempts": attempts, "usually_failed": row.usual_bad},
+    )
+
+
+def _usual(bad: float) -> str:
+    if bad < 1:
+        return "less than 1" if bad else "none"
+    return number(round(bad))
+
+
+def _first_line(error: str | None) -> str | None:
+    """Return the exception: the last line of a traceback, otherwise the first line that is not
+    empty."""
+    lines = [line.strip() for line in (error or "").splitlines() if line.strip()]
+    if not lines:
+        return None
+    return (lines[-1] if lines[0].startswith("Traceback") else lines[0])[:300]
+
+
+def slow(row: SlowRun) -> NeedText | None:
+    """Report a run that takes longer than usual for its job."""
+    longest = row.longest_ms / 1000
+    p99, p50 = quantiles(row.histogram, row.attempts, _SHARES, longest)
+    if not is_slow(row.seconds, row.attempts, p99, longest):
+        return None
+    place = f" on {row.worker}" if row.worker else ""
+    usual = f"usually {duration(p50)}, p99 {duration(p99)}"
+    return NeedText(
+        str(row.id),
+        f"of {row.job} has been running for {duration(row.seconds)}",
+        f"{usual} · attempt {row.attempt} of {row.max_attempts}{place}",
+        row.started_at,
+        command("runs", "show", str(row.id)),
+        {"job": row.job, "seconds": row.seconds, "p50_seconds": p50, "p99_seconds": p99},
+    )
+
+
+def troubled(row: TroubledWorker) -> NeedText:
+    state, says, reason = _trouble(row)
+    return NeedText(
+        row.name,
+        says,
+        f"{reason} · {row.host}, process {row.pid}",
+        row.ended_at if row.state == "lost" else row.heartbeat_at,
+        command("workers", "show", str(row.id)),
+        {"worker": row.id},
+        state=state,
+    )
+
+
+def _trouble(row: TroubledWorker) -> tuple[str, str, str]:
+    if row.state == "lost":
+        return "lost", "was lost", "its lease expired, and its runs went back to the queue"
+    if row.is_silent:
+        why = "its lease expired, and no other worker is live to rescue its runs"
+        return "lost", "is silent", why
+    if row.is_stuck:
+        return "warn", "is stuck", "its event loop is blocked by a handler"
+    return "warn", "is failing", str(row.trouble)

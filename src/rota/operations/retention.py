@@ -1,0 +1,50 @@
+"""Retention of finished runs and other history: `app.retention`."""
+
+from __future__ import annotations
+
+import copy
+from typing import Self
+
+from rota.config import Config
+from rota.model.retention import RetentionResult
+from rota.operations.commands import AsyncCommands, Commands, SyncCommands, stepwise
+from rota.postgres.retention.retention import retain
+from rota.postgres.steps import OnProgress, Steps
+
+
+class RetentionCommands(Commands):
+    """Preview or run retention outside the nightly jobs."""
+
+    config: Config
+
+    @stepwise
+    def plan(self) -> Steps[RetentionResult]:
+        """What a pass would remove now, by partition, table and job."""
+        return retain(self.config.retention, dry_run=True)
+
+    @stepwise
+    def run(
+        self, *, hurry: bool = False, on_progress: OnProgress | None = None
+    ) -> Steps[RetentionResult]:
+        """Run a pass. Raises WrongState while another pass is running. With `hurry` it does not
+        pause between batches, which slows workers. `on_progress` is called with the number of
+        newly removed rows."""
+        return retain(self.config.retention, hurry=hurry, on_progress=on_progress)
+
+    def of(self, config: Config) -> Self:
+        """Return a copy with other settings."""
+        other = copy.copy(self)
+        other.config = config
+        return other
+
+
+class RetentionPasses(RetentionCommands, AsyncCommands):
+    """`app.retention`"""
+
+    @property
+    def sync(self) -> SyncRetention:
+        return SyncRetention(self.database, self.actor).of(self.config)
+
+
+class SyncRetention(RetentionCommands, SyncCommands):
+    """`app.retention.sync`"""

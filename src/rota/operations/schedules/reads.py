@@ -1,0 +1,234 @@
+"""Reading schedules: their settings, coming times and decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Unpack
+
+from rota.model.documents import ScheduleDocuments
+from rota.model.list_filters import LedgerPart, ScheduleFilters, ScheduleOrder, TimeOrder
+from rota.model.occurrence import OccurrenceInfo
+from rota.model.page import Page
+from rota.model.schedule_edit import ManualRun, Override, ScheduleEdit
+from rota.model.schedule_info import ScheduleInfo, TemplateInfo
+from rota.model.strip import Strip
+from rota.operations.commands import Commands, Cursor, command
+from rota.operations.schedules import history as schedule_history
+from rota.operations.schedules import ledger, plans
+from rota.operations.schedules import load as schedule_load
+from rota.operations.schedules.load import Lane
+from rota.operations.schedules.plans import Unsaved
+from rota.operations.scope import Scope
+from rota.postgres.plans import Plan
+from rota.postgres.schedules import calendars, schedules
+from rota.postgres.schedules import edits as schedule_edits
+from rota.postgres.schedules import lists as schedule_lists
+from rota.timing.load import HourLoad, Load
+from rota.timing.preview import PreviewRow
+
+Found = list[ScheduleInfo]
+Templates = list[TemplateInfo]
+History = list[OccurrenceInfo]
+Rows = list[PreviewRow]
+Overrides = list[Override]
+
+
+def _overrides(name: str, tenant: str) -> Plan[Overrides]:
+    yield from schedules.find_schedule(name, tenant)
+    return (yield from schedules.find_overrides(name, tenant))
+
+
+class ScheduleReads(Commands):
+    """The commands that only read."""
+
+    scope = Scope(
+        takes=frozenset(
+            {"list", "page", "get", "preview", "history", "history_page", "edits", "edit"}
+            | {"manual", "counts", "simulate", "hour", "lanes", "create", "put", "update"}
+            | {"revert", "delete", "enable", "disable", "pause", "resume", "trigger"}
+            | {"reschedule", "backfill", "documents", "overrides"}
+        ),
+        shared=frozenset({"templates", "templates_page", "template"}),
+    )
+
+    @command
+    def list(
+        self, *, order: ScheduleOrder = "name", **filters: Unpack[ScheduleFilters]
+    ) -> Plan[Found]:
+        """List schedules by tenant and `name`; or the one that is due `next`, that ran `last`, the
+        `newest`, or the most recently `changed` one first. Filters: `job`, `queue`, `tag`,
+        `tenant`, `state`, `text`, `calendar` and `metadata`. `attention` lists only schedules that
+        need attention; `system` includes Rota's own."""
+        return schedule_lists.list_schedules(order=order, **filters)
+
+    @command
+    def page(
+        self,
+        *,
+        order: ScheduleOrder = "name",
+        cursor: Cursor = None,
+        after_id: int | None = None,
+        limit: int = 50,
+        **filters: Unpack[ScheduleFilters],
+    ) -> Plan[Page[ScheduleInfo]]:
+        """One page of that list, with the cursor of the next. In the order of names, `after_id`,
+        the id of the last schedule, can be used instead of a cursor."""
+        return plans.page(order, cursor, after_id, limit, filters)
+
+    @command
+    def get(self, name: str, *, tenant: str = "") -> Plan[ScheduleInfo]:
+        """Return one schedule. Raises ScheduleNotFound if there is none."""
+        return schedules.find_schedule(name, tenant)
+
+    @command
+    def documents(self, name: str, *, tenant: str = "") -> Plan[ScheduleDocuments]:
+        """Payload and metadata of its runs as text with all digits, which JSON readers may round.
+        Raises ScheduleNotFound if there is none."""
+        return schedules.find_documents(name, tenant)
+
+    @command
+    def overrides(self, name: str, *, tenant: str = "") -> Plan[Overrides]:
+        """The fields of a declared schedule that operators have changed, with what the code says;
+        `update(name, reset=…)` resets them. Raises ScheduleNotFound if there is none."""
+        return _overrides(name, tenant)
+
+    @command
+    def preview(
+        self,
+        name: str | None = None,
+        *,
+        tenant: str = "",
+        count: int | None = None,
+        after: datetime | None = None,
+        until: datetime | None = None,
+        viewer_zone: str | None = None,
+        **timing: Unpack[Unsaved],
+    ) -> Plan[Rows]:
+        """The next times of a schedule, or of a timing that is not saved: `count` of them (default
+        10), or all up to `until`. They start after `after`, by default now."""
+        window: plans.PreviewRange = {
+            "count": count, "after": after, "until": until, "viewer_zone": viewer_zone,
+        }  # fmt: skip
+        return plans.preview(name, tenant, timing, window)
+
+    @command
+    def history(
+        self,
+        name: str,
+        *,
+        tenant: str = "",
+        decision: str | None = None,
+        since: datetime | None = None,
+        before: datetime | None = None,
+        only: LedgerPart | None = None,
+        manual: bool = False,
+        order: TimeOrder = "newest",
+        limit: int = 50,
+    ) -> Plan[History]:
+        """The decisions about its times, also for a deleted schedule, from `since` and before
+        `before`. `only="exceptions"` omits times that ran normally, `only="backfilled"` returns
+        only times that a backfill has filled in. `manual=True` adds what people ran beside its
+        times, at the time they asked: `decision` is `triggered` or `backfilled`."""
+        window: ledger.Stretch = {
+            "decision": decision, "since": since, "before": before, "only": only, "manual": manual,
+        }  # fmt: skip
+        return ledger.history(name, tenant, window, order, limit)
+
+    @command
+    def history_page(
+        self,
+        name: str,
+        *,
+        tenant: str = "",
+        decision: str | None = None,
+        since: datetime | None = None,
+        before: datetime | None = None,
+        only: LedgerPart | None = None,
+        manual: bool = False,
+        order: TimeOrder = "newest",
+        cursor: Cursor = None,
+        limit: int = 50,
+    ) -> Plan[Page[OccurrenceInfo]]:
+        """One page of that list, with the cursor of the next."""
+        window: ledger.Stretch = {
+            "decision": decision, "since": since, "before": before, "only": only, "manual": manual,
+        }  # fmt: skip
+        return ledger.history_page(name, tenant, window, order, cursor, limit)
+
+    @command
+    def edits(
+        self, name: str, *, tenant: str = "", cursor: Cursor = None, limit: int = 20
+    ) -> Plan[Page[ScheduleEdit]]:
+        """One page of its changes from the audit, newest first: who changed what, and when."""
+        return schedule_history.page(name, tenant, cursor, limit)
+
+    @command
+    def edit(self, name: str, entry_id: int, *, tenant: str = "") -> Plan[ScheduleEdit]:
+        """Return one edit. Raises AuditEntryNotFound if there is none."""
+        return schedule_history.find(name, tenant, entry_id)
+
+    @command
+    def manual(
+        self, name: str, *, tenant: str = "", cursor: Cursor = None, limit: int = 20
+    ) -> Plan[Page[ManualRun]]:
+        """One page of the runs that people started in addition to its times: single runs and
+        backfills, newest first."""
+        return schedule_edits.page_manual(name, tenant, cursor=cursor, limit=limit)
+
+    @command
+    def strips(self, ids: Sequence[int], *, limit: int = 30) -> Plan[dict[int, Strip]]:
+        """The most recent times of each of these schedules, as cells; schedules without any are
+        omitted."""
+        return schedule_lists.read_strips(ids, limit)
+
+    @command
+    def counts(self, **filters: Unpack[ScheduleFilters]) -> Plan[dict[str, int]]:
+        """The number of matching schedules in each state, counted up to 20,000."""
+        return schedule_lists.count_states(filters)
+
+    @command
+    def simulate(
+        self,
+        days: int = 7,
+        *,
+        timezone: str = "UTC",
+        least: int = 5,
+        **filters: Unpack[ScheduleFilters],
+    ) -> Plan[Load]:
+        """Forecast the load of the coming days: the number of runs, pile-ups (minutes with at least
+        `least` starts) and likely overlaps; of all schedules, or of those that match the filters of
+        the list."""
+        return schedule_load.simulate(days, timezone, least, filters)
+
+    @command
+    def hour(self, at: datetime, **filters: Unpack[ScheduleFilters]) -> Plan[HourLoad]:
+        """Which schedules start, and when, in the hour that begins at `at`."""
+        return schedule_load.hour(at, filters)
+
+    @command
+    def lanes(
+        self,
+        after: datetime,
+        *,
+        hours: int = 24,
+        limit: int = 30,
+        **filters: Unpack[ScheduleFilters],
+    ) -> Plan[Page[Lane]]:
+        """The starts of the schedules that are due first, within `hours` after `after`."""
+        return schedule_load.lanes(after, hours, limit, filters)
+
+    @command
+    def templates(self) -> Plan[Templates]:
+        """List timing templates by name."""
+        return calendars.list_templates()
+
+    @command
+    def templates_page(self, *, cursor: Cursor = None, limit: int = 50) -> Plan[Page[TemplateInfo]]:
+        """One page of that list, with the cursor of the next."""
+        return calendars.page_templates(cursor=cursor, limit=limit)
+
+    @command
+    def template(self, name: str) -> Plan[TemplateInfo]:
+        """Return one timing template. Raises TemplateNotFound if there is none."""
+        return calendars.find_template(name)

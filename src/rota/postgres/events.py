@@ -1,0 +1,182 @@
+"""Emits and reads events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Unpack, get_args
+
+from rota.errors import EventNotFound, FilterError, WatchNotFound
+from rota.model.event import BindingInfo, EventFilters, EventInfo, Outcome
+from rota.model.list_filters import TimeOrder
+from rota.model.page import PAGE_BYTES, Page
+from rota.model.watch import Received, Refusal, Replayed, WatchInfo
+from rota.model.wording import listed
+from rota.postgres.audit import act_as, past_instant, write_audit
+from rota.postgres.clock import read_clock
+from rota.postgres.pages import check_filters, check_order, like, read_page
+from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.queries import Query, each
+
+_FILTERS = ("id", "tenant", "name", "pattern", "key", "job", "outcome", "text")
+# Up to this many tenants, a name is looked up in each, because the key of events begins with the
+# tenant.
+_FEW_TENANTS = 100
+
+
+class EmittedRun(NamedTuple):
+    """A run that an event has started, or an existing one. If nothing was started, a single entry
+    has only the event's id."""
+
+    run: int | None
+    job: str | None
+    is_duplicate: bool | None
+    event_id: int
+
+
+def emit(params: Mapping[str, Any]) -> Query[list[EmittedRun]]:
+    return Query("events/emit", params, each(EmittedRun._make))
+
+
+def emit_event(params: Mapping[str, Any], *, actor: str | None) -> Plan[Rows]:
+    """Emit an event and record it in the audit. Return the run, the job and whether it is a
+    duplicate, for each job bound to the event; one row without a run if nothing was started."""
+    yield from act_as(actor)
+    rows = yield Ask("events/emit", dict(params))
+    after = {
+        "event_id": rows[0]["event_id"],
+        "payload": json.loads(params["payload"]),
+        "key": params["key"],
+        "runs": [row["run_id"] for row in rows if row["run_id"] and not row["is_duplicate"]],
+    }
+    yield from write_audit(
+        actor, "event.emitted", "event", params["event"], after=after, tenant=params["tenant"]
+    )
+    return rows
+
+
+def receive_event(params: Mapping[str, Any]) -> Plan[Received]:
+    rows = yield Ask("events/emit", dict(params))
+    found = yield from find_event(rows[0]["event_id"])
+    return Received(found.id, found.duplicate_of is not None)
+
+
+def page_events(
+    *,
+    order: str = "newest",
+    cursor: Sequence[Any] | None = None,
+    limit: int = 50,
+    value_bytes: int | None = None,
+    **filters: Unpack[EventFilters],
+) -> Plan[Page[EventInfo]]:
+    check_filters(filters, EventFilters, "events")
+    order = check_order(order, TimeOrder)
+    now = yield from read_clock()
+    params = dict.fromkeys(_FILTERS) | _wanted(filters)
+    params["since"] = past_instant(filters.get("since"), now)
+    params["until"] = past_instant(filters.get("until"), now)
+    tenants = (yield from _few_tenants()) if _is_by_name(params) else None
+    statement = "events/list" if tenants is None else "events/list_named"
+    if order == "oldest":
+        statement += "_oldest"
+    params |= {"tenants": tenants, "value_bytes": value_bytes}
+    return (
+        yield from read_page(
+            statement, params, EventInfo, order=order, cursor=cursor, limit=limit,
+            most_bytes=None if value_bytes is None else PAGE_BYTES,
+        )
+    )  # fmt: skip
+
+
+def _is_by_name(params: Mapping[str, Any]) -> bool:
+    return params["name"] is not None and params["tenant"] is None
+
+
+def _few_tenants() -> Plan[list[str] | None]:
+    """Return the tenants that have events; None if there are too many to look up a name in each."""
+    rows = yield Ask("events/tenants", {})
+    found = list(rows[0]["tenants"])
+    return found if len(found) <= _FEW_TENANTS else None
+
+
+def _wanted(filters: EventFilters) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        key: wanted
+        for key, wanted in filters.items()
+        if wanted is not None and key not in ("since", "until")
+    }
+    if "*" in found.get("name", ""):
+        found["pattern"] = found.pop("name")
+    if found.get("outcome") not in (None, *get_args(Outcome)):
+        there = ", ".join(get_args(Outcome))
+        raise FilterError(f"unknown outcome {found['outcome']!r}", hint=f"choose from {there}")
+    if "text" in found:
+        found["text"] = like(found["text"])
+    return found
+
+
+def find_event(event_id: int) -> Plan[EventInfo]:
+    params = dict.fromkeys((*_FILTERS, "since", "until", "value_bytes")) | {"id": event_id}
+    found = yield from read_page(
+        "events/list", params, EventInfo, order="newest", cursor=None, limit=1
+    )
+    if not found.items:
+        raise EventNotFound(f"there is no event {event_id}; it may be past its retention")
+    return found.items[0]
+
+
+def list_bindings(event: str | None = None, job: str | None = None) -> Plan[list[BindingInfo]]:
+    rows = yield Ask("events/bindings", {"event": event, "job": job})
+    return [BindingInfo(**row) for row in rows]
+
+
+def watch_table(params: Mapping[str, Any], *, actor: str | None) -> Plan[WatchInfo]:
+    rows = yield Ask("events/watch", dict(params) | {"actor": actor})
+    return (yield from find_watch(rows[0]["id"]))
+
+
+def unwatch_table(
+    table: str | None, watch: int | None, *, reason: str | None, actor: str | None
+) -> Plan[list[int]]:
+    params = {"table": table, "watch": watch, "reason": reason, "actor": actor}
+    rows = yield Ask("events/unwatch", params)
+    return list(rows[0]["ids"])
+
+
+def list_watches() -> Plan[list[WatchInfo]]:
+    rows = yield Ask("events/watches", {"id": None})
+    return [WatchInfo(**row) for row in rows]
+
+
+def find_watch(watch: int) -> Plan[WatchInfo]:
+    rows = yield Ask("events/watches", {"id": watch})
+    if not rows:
+        raise WatchNotFound(f"there is no watch {watch}", hint=listed("watches"))
+    return WatchInfo(**rows[0])
+
+
+def replay_events(
+    job: str,
+    *,
+    since: datetime | timedelta | None,
+    until: datetime | timedelta | None,
+    **params: Any,
+) -> Plan[Replayed]:
+    now = yield from read_clock()
+    asked = params | {"job": job}
+    asked |= {"since": past_instant(since, now), "until": past_instant(until, now)}
+    (row,) = yield Ask("events/replay", asked)
+    return Replayed(**row, is_dry_run=bool(params["dry_run"]))
+
+
+def refuse_hook(hook: str, reason: str, address: str) -> Plan[None]:
+    yield Ask("events/refuse_hook", {"hook": hook, "reason": reason, "address": address})
+
+
+def page_refusals(
+    hook: str | None, *, cursor: Sequence[Any] | None, limit: int
+) -> Plan[Page[Refusal]]:
+    return read_page(
+        "events/refusals", {"hook": hook}, Refusal, order="newest", cursor=cursor, limit=limit
+    )

@@ -1,0 +1,197 @@
+"""Reads registered jobs, and changes the settings that operators may change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Unpack
+
+from rota.errors import JobError, UnknownJob, WrongState
+from rota.model.drift import Drift
+from rota.model.job import JobFunction, JobInfo, SqlFunction
+from rota.model.list_filters import JobFilters, JobOrder
+from rota.model.page import LISTED_BYTES, Page
+from rota.model.queue import JobDepth
+from rota.model.wording import listed
+from rota.postgres.pages import check_filters, check_order, read_all, read_page, wanted_metadata
+from rota.postgres.plans import Ask, Plan
+from rota.postgres.versions import expect_version
+
+# Columns that only a job of kind sql has.
+OF_SQL = frozenset({"function_name", "run_as", "transaction_mode"})
+
+
+def list_jobs(*, order: str = "name", **filters: Unpack[JobFilters]) -> Plan[list[JobInfo]]:
+    params = _filters(filters)
+    return read_all("jobs/list", params, JobInfo, order=check_order(order, JobOrder))
+
+
+def page_jobs(
+    *, order: str, cursor: Sequence[Any] | None, limit: int, **filters: Unpack[JobFilters]
+) -> Plan[Page[JobInfo]]:
+    order = check_order(order, JobOrder)
+    params = _filters(filters) | {"value_bytes": LISTED_BYTES}
+    return read_page("jobs/list", params, JobInfo, order=order, cursor=cursor, limit=limit)
+
+
+def _filters(given: JobFilters, name: str | None = None) -> dict[str, Any]:
+    check_filters(given, JobFilters, "jobs")
+    return {
+        "name": name,
+        "value_bytes": None,
+        "system": given.get("system", False),
+        "tag": given.get("tag"),
+        "queue": given.get("queue"),
+        "enabled": given.get("enabled"),
+        "text": given.get("text"),
+        "metadata": wanted_metadata(given.get("metadata")),
+    }
+
+
+def find_job(name: str) -> Plan[JobInfo]:
+    found = yield from read_all("jobs/list", _filters({"system": True}, name), JobInfo)
+    if not found:
+        raise UnknownJob(f'no job is named "{name}"', hint=(yield from _hint(name)))
+    return found[0]
+
+
+def present_name(name: str) -> Plan[str]:
+    """Return the name that a job has now, by any that it has or had."""
+    rows = yield Ask("jobs/present_name", {"name": name})
+    return str(rows[0]["name"])
+
+
+def _hint(name: str) -> Plan[str]:
+    names = yield from present_names()
+    if name in names:
+        return f"it was renamed: its name is {names[name]}"
+    near = get_close_matches(name, sorted(set(names.values())), 1)
+    return f"did you mean {near[0]}?" if near else listed("jobs")
+
+
+def present_names() -> Plan[dict[str, str]]:
+    """Return the present names of all jobs, by each name that they have or had."""
+    rows = yield Ask("jobs/names", {})
+    earlier = {row["name"]: row["job"] for row in rows if row["name"] != row["job"]}
+    return earlier | {row["job"]: row["job"] for row in rows if row["name"] == row["job"]}
+
+
+def read_depths(name: str | None) -> Plan[dict[str, JobDepth]]:
+    rows = yield Ask("jobs/depths", {"job": name})
+    return {row["job"]: JobDepth(**row) for row in rows}
+
+
+def find_function(name: str) -> Plan[SqlFunction | None]:
+    """Return the SQL function of a job; None for a job of another kind."""
+    found = yield from find_job(name)
+    rows = yield Ask("jobs/function", {"name": name})
+    if not rows or found.function_name is None:
+        return None
+    return SqlFunction(found.function_name, found.run_as, rows[0]["definition"])
+
+
+def list_functions(text: str | None) -> Plan[list[JobFunction]]:
+    """Return the database functions that a job can call."""
+    rows = yield Ask("jobs/functions", {"text": text})
+    return [JobFunction(**row) for row in rows]
+
+
+def create_job(
+    name: str, columns: Mapping[str, Any], *, reason: str | None, actor: str | None
+) -> Plan[JobInfo]:
+    """Create a job that calls a database function. Raise WrongState if the name is taken, JobError
+    if the function belongs to PostgreSQL, to an extension or to Rota."""
+    yield Ask("jobs/act_as", {"actor": actor, "reason": reason})
+    made = yield Ask("jobs/create", {"name": name, "columns": json.dumps(dict(columns))})
+    if not made:
+        raise WrongState(f'job "{name}" already exists', hint="update it instead")
+    yield from check_function(name, made[0]["function_name"])
+    return (yield from find_job(name))
+
+
+def check_function(name: str, function: str) -> Plan[None]:
+    """Raise JobError unless the function is one that jobs can be given; existing functions may not
+    be."""
+    offered = {known.function_name.partition("(")[0] for known in (yield from list_functions(None))}
+    if function.partition("(")[0] not in offered:
+        raise JobError(
+            f'job "{name}": {function} is not a function that jobs can be given: it belongs to '
+            "PostgreSQL, to an extension or to Rota, or this role may not execute it",
+            hint="app.jobs.functions() lists those that can",
+        )
+
+
+def update_job(
+    name: str,
+    columns: Mapping[str, Any],
+    *,
+    reset: Sequence[str],
+    version: int | None,
+    reason: str | None,
+    actor: str | None,
+) -> Plan[JobInfo]:
+    """Change columns; columns in `reset` return to the values of the code and follow it again."""
+    found = yield from find_job(name)
+    if found.kind != "sql" and OF_SQL & {*columns}:
+        raise JobError(
+            f'job "{name}" is not a SQL job: its function is in the code of its application'
+        )
+    yield from expect_version("job", name, version)
+    yield Ask("jobs/act_as", {"actor": actor, "reason": reason})
+    params = {"name": name, "columns": json.dumps(dict(columns)), "reset": list(reset)}
+    yield Ask("jobs/update", params)
+    found = yield from find_job(name)
+    if "function_name" in columns and found.function_name is not None:
+        yield from check_function(name, found.function_name)
+    return found
+
+
+def delete_job(
+    name: str,
+    *,
+    cascade: bool,
+    cancel_open: bool,
+    version: int | None,
+    reason: str | None,
+    actor: str | None,
+) -> Plan[int]:
+    """Delete a job; return the number of runs that were cancelled or asked to stop."""
+    yield from find_job(name)
+    yield from expect_version("job", name, version)
+    params = {
+        "name": name, "cascade": cascade, "cancel_open": cancel_open, "reason": reason,
+        "actor": actor,
+    }  # fmt: skip
+    rows = yield Ask("jobs/delete", params)
+    return int(rows[0]["cancelled"])
+
+
+def rename_job(name: str, new_name: str, *, reason: str | None, actor: str | None) -> Plan[int]:
+    """Rename a job; return the number of open runs that were moved."""
+    params = {"name": name, "new_name": new_name, "reason": reason, "actor": actor}
+    (row,) = yield Ask("jobs/rename", params)
+    return int(row["moved"])
+
+
+def set_job_enabled(
+    name: str, enabled: bool, *, reason: str | None, actor: str | None
+) -> Plan[bool]:
+    """Return False if nothing changed."""
+    params = {"name": name, "enabled": enabled, "reason": reason, "actor": actor}
+    (row,) = yield Ask("jobs/set_enabled", params)
+    return bool(row["is_changed"])
+
+
+def plan_jobs(params: Mapping[str, Any]) -> Plan[list[Drift]]:
+    """Return the drift that a registration with these parameters would change; nothing is
+    written."""
+    rows = yield Ask("jobs/plan", dict(params))
+    return [Drift(**row) for row in rows]
+
+
+def sync_jobs(params: Mapping[str, Any], *, actor: str | None) -> Plan[list[str]]:
+    """Register jobs; return the names of those that were written."""
+    yield Ask("jobs/act_as", {"actor": actor, "reason": None})
+    rows = yield Ask("jobs/register", dict(params))
+    return [row["register_jobs"] for row in rows]

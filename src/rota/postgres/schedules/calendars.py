@@ -1,0 +1,119 @@
+"""Calendars and templates that schedules share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from rota.errors import CalendarNotFound, TemplateNotFound, WrongState
+from rota.model.list_filters import CalendarOrder
+from rota.model.page import Page
+from rota.model.schedule_info import CalendarInfo, TemplateInfo
+from rota.model.wording import listed
+from rota.model.words import plural
+from rota.postgres.audit import act_as
+from rota.postgres.pages import check_order, read_all, read_page
+from rota.postgres.plans import Ask, Plan
+from rota.postgres.versions import expect_version
+
+
+def list_calendars(*, order: str = "name", name: str | None = None) -> Plan[list[CalendarInfo]]:
+    order = check_order(order, CalendarOrder)
+    return read_all("calendars/list", {"name": name}, CalendarInfo, order=order)
+
+
+def page_calendars(
+    *, order: str, cursor: Sequence[Any] | None, limit: int
+) -> Plan[Page[CalendarInfo]]:
+    order, params = check_order(order, CalendarOrder), {"name": None}
+    return read_page(
+        "calendars/list", params, CalendarInfo, order=order, cursor=cursor, limit=limit
+    )
+
+
+def find_calendar(name: str) -> Plan[CalendarInfo]:
+    found = yield from list_calendars(name=name)
+    if not found:
+        known = yield from list_calendars()
+        near = get_close_matches(name, [calendar.name for calendar in known], 1)
+        hint = f"did you mean {near[0]}?" if near else listed("calendars")
+        raise CalendarNotFound(f'no calendar is named "{name}"', hint=hint)
+    return found[0]
+
+
+def create_calendar(
+    name: str, description: str, definition: Mapping[str, Any], *, actor: str | None
+) -> Plan[None]:
+    params = {"name": name, "description": description, "definition": json.dumps(definition)}
+    yield from act_as(actor)
+    if not (yield Ask("calendars/create", params)):
+        raise WrongState(f'calendar "{name}" already exists', hint="update it instead")
+
+
+def update_calendar(
+    name: str,
+    description: str | None,
+    definition: Mapping[str, Any] | None,
+    *,
+    version: int | None,
+    actor: str | None,
+) -> Plan[None]:
+    """Update a calendar; None leaves a field unchanged."""
+    yield from find_calendar(name)
+    yield from expect_version("calendar", name, version)
+    yield from act_as(actor)
+    document = None if definition is None else json.dumps(definition)
+    params = {"name": name, "description": description, "definition": document}
+    yield Ask("calendars/update", params)
+
+
+def delete_calendar(name: str, *, version: int | None, actor: str | None) -> Plan[None]:
+    stored = yield from find_calendar(name)
+    yield from expect_version("calendar", name, version)
+    if stored.schedules:
+        raise WrongState(
+            f'calendar "{name}" is used by {plural(stored.schedules, "schedule")}',
+            hint="change or remove the calendar of those schedules first",
+        )
+    yield from act_as(actor)
+    yield Ask("calendars/delete", {"name": name})
+
+
+def list_templates(name: str | None = None) -> Plan[list[TemplateInfo]]:
+    return read_all("templates/list", {"name": name}, TemplateInfo)
+
+
+def page_templates(*, cursor: Sequence[Any] | None, limit: int) -> Plan[Page[TemplateInfo]]:
+    params = {"name": None}
+    return read_page(
+        "templates/list", params, TemplateInfo, order="name", cursor=cursor, limit=limit
+    )
+
+
+def find_template(name: str) -> Plan[TemplateInfo]:
+    found = yield from list_templates(name)
+    if not found:
+        known = yield from list_templates()
+        near = get_close_matches(name, [template.name for template in known], 1, 0.4)
+        hint = f"did you mean {near[0]}?" if near else listed("templates")
+        raise TemplateNotFound(f'no template is named "{name}"', hint=hint)
+    return found[0]
+
+
+def add_template(
+    name: str, cron: str, description: str, *, version: int | None, actor: str | None
+) -> Plan[None]:
+    if version is not None:
+        yield from find_template(name)
+        yield from expect_version("template", name, version)
+    yield from act_as(actor)
+    yield Ask("templates/add", {"name": name, "cron": cron, "description": description})
+
+
+def remove_template(name: str, *, version: int | None, actor: str | None) -> Plan[None]:
+    yield from find_template(name)
+    yield from expect_version("template", name, version)
+    yield from act_as(actor)
+    yield Ask("templates/remove", {"name": name})
