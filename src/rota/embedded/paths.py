@@ -71,9 +71,12 @@ class Home:
 
 def default_data_dir() -> Path:
     """Return `.rota/postgres` in the project around the current directory, or in that directory
-    itself."""
+    itself. A directory that everyone may write, such as /tmp, is no project: another user may have
+    made what is in it."""
     here = Path.cwd()
     for directory in (here, *here.parents):
+        if directory != here and directory.stat().st_mode & stat.S_IWOTH:
+            break
         if any((directory / mark).exists() for mark in _PROJECT_MARKS):
             return directory / ".rota" / "postgres"
     return here / ".rota" / "postgres"
