@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
@@ -120,6 +122,42 @@ def test_it_migrates_reloads_survives_errors_and_stops(
     program.process.send_signal(signal.SIGINT)
     assert program.process.wait(120) == 0
     assert conn.execute("SELECT DISTINCT state FROM rota.workers").fetchall() == [("gone",)]
+
+
+@pytest.mark.slow
+def test_only_the_user_who_started_it_gets_in(
+    cli: Cli, here: Path, dev: Callable[..., Dev]
+) -> None:
+    """Every user of the machine can connect to the port."""
+    leak = "import os\n" + SHOP.replace("return 1", "return int('ROTA_DEV_TOKEN' in os.environ)")
+    write(here / "dev_shared.py", leak)
+    (here / "pyproject.toml").touch()
+    tokens = []
+    for _ in range(2):
+        program = dev("dev_shared.py", "--port", str(port := free_port()))
+        program.wait_for("worker started")
+        place = f"http://127.0.0.1:{port}"
+        file = here / ".rota" / "token"
+        tokens.append(token := file.read_text().strip())
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert f"{place}/?token={token}\n" in program.output
+        for path in ("/api/v1/runs", "/metrics", "/api/openapi.json", "/api/v1/stream"):
+            assert httpx.get(place + path).status_code == 401
+        assert httpx.post(f"{place}/api/v1/watches", json={}).status_code == 401
+        for path in ("/", "/runs", "/?token=x", f"/?token={tokens[0]}x"):
+            assert "/sign-in" in httpx.get(place + path, follow_redirects=True).url.path
+        bearer = {"Authorization": f"Bearer {token}"}
+        assert httpx.get(f"{place}/api/v1/runs", headers=bearer).status_code == 200
+        with httpx.Client(base_url=place) as browser:
+            assert browser.get(f"/runs?token={token}&q=1").headers["location"] == "/runs?q=1"
+            assert browser.get("/runs").status_code == 200
+            write(here / "dev_shared.py", leak)
+            program.wait_for("worker started", 2)
+            assert browser.get("/runs").status_code == 200
+        ask = ("runs", "enqueue", "version", "--wait", "--timeout", "20s")
+        assert cli.done(*ask).out == "0\n"
+        program.close()
+    assert tokens[0] != tokens[1]
 
 
 @pytest.mark.slow
