@@ -10,8 +10,10 @@ import psycopg
 import pytest
 
 import rota
+from rota.postgres.migrate import migrate
 from tests.anywhere.day import a_day_of_work
 from tests.conftest import load_config
+from tests.database import Server
 from tests.docs.test_examples import examples, register_jobs_of_sql_page
 from tests.sql_engine import Engine
 
@@ -113,3 +115,25 @@ def test_enqueues_on_a_connection_of_the_users_own(shadowed: str) -> None:
         app.emit_sync("order.paid", {"n": 1}, connection=conn)
         conn.commit()
     app.close_sync()
+
+
+_TAKEN = """
+SELECT d.classid::regclass, d.objid, d.refclassid::regclass, d.refobjid FROM pg_depend d
+LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
+LEFT JOIN pg_proc p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
+WHERE coalesce(o.oprnamespace, p.pronamespace) = 'public'::regnamespace
+  AND d.classid <> 'pg_operator'::regclass
+"""
+
+
+def test_a_migration_takes_none_of_them(server: Server) -> None:
+    """What constraints, defaults, views and parsed bodies call is found when they are made."""
+    with server.fresh_database() as url:
+        with psycopg.connect(url, autocommit=True) as conn:
+            conn.execute(SHADOWS.encode())
+            conn.execute("DROP SCHEMA rota CASCADE")
+        migrate(url, "rota")
+        with psycopg.connect(url, autocommit=True) as conn:
+            conn.execute("SET search_path = pg_catalog")
+            assert conn.execute(_TAKEN).fetchall() == []
+            assert conn.execute(_TRACES).fetchone() == (False,)
