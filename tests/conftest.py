@@ -34,7 +34,7 @@ PATIENT = SHORT | {"worker.lease_seconds": 4.5}
 _OUR_PROGRAMS = {"engine", "api", "telemetry", "chaos", "concurrency"}
 
 MakeApp = Callable[..., rota.App]
-_LONG = ("slow", "browser", "distribution")
+_LONG = ("deep", "slow", "browser", "distribution")
 
 
 class _Guard(patience._Wait):

@@ -45,7 +45,7 @@ def shop(_briefly: None, database_url: str) -> rota.App:
     return app
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.timeout(900)  # on a busy machine; a quiet one needs a minute
 def test_schemathesis_finds_nothing(shop: rota.App, tmp_path: Path) -> None:
     with served(shop) as url:

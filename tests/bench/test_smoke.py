@@ -72,7 +72,7 @@ def test_the_distribution_is_measured_by_default(monkeypatch: pytest.MonkeyPatch
     assert default_places() == [None, str(newest)]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.timeout(900)  # dozens of processes
 def test_every_other_phase_gives_figures(tmp_path: Path) -> None:
     others = [name for name in PHASES if name not in FIRST]

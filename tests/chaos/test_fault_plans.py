@@ -13,7 +13,7 @@ from tests.chaos.runner import play
 from tests.chaos.stage import Stage
 from tests.database import tcp_url
 
-pytestmark = [pytest.mark.chaos, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.chaos, pytest.mark.deep, pytest.mark.timeout(600)]
 
 Plan = Sequence[Callable[[], Fault]]
 Play = Callable[..., list[str]]

@@ -34,7 +34,7 @@ def test_ci_calls_the_test_script_and_nothing_else() -> None:
         for line in (ROOT / ".ci" / "run").read_text().splitlines()
         if line and not line.startswith("#")
     ]
-    assert commands == ["set -eu", 'exec "$(dirname -- "$0")/../script/test" </dev/null']
+    assert commands == ["set -eu", 'exec "$(dirname -- "$0")/../script/test" --deep </dev/null']
 
 
 def test_lock_pins_every_package_by_hash_and_names_no_source() -> None:

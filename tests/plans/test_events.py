@@ -14,7 +14,7 @@ from tests.database import Server
 from tests.plans.plans import Watch
 from tests.plans.test_audit import drive
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("a million events")]
+pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("a million events")]
 
 # A week of them: a thousand names, ten tenants; one name and one tenant that came once, long ago.
 EVENTS = """

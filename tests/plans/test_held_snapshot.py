@@ -12,7 +12,7 @@ import pytest
 from tests.database import Server
 from tests.sql_engine import Engine
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow]
+pytestmark = [pytest.mark.plans, pytest.mark.deep]
 
 RUNS = 50_000
 BATCH = 1_000

@@ -11,7 +11,7 @@ import pytest
 from tests.plans.plans import Watch
 from tests.sql_engine import Engine
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("large tables")]
+pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("large tables")]
 
 # As claims are made: a few hundred at most. Anything that grows with the tables is far above.
 FEW = 1500

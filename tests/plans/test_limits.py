@@ -13,7 +13,7 @@ from tests.database import Server
 from tests.plans.plans import Watch
 from tests.sql_engine import Engine
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("held by limits")]
+pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("held by limits")]
 
 # Half of them wait for one full counter, the others for fifty thousand.
 HELD = """

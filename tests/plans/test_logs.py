@@ -18,7 +18,7 @@ from tests.database import Server
 from tests.loglines import build_indexes, make_partitions
 from tests.plans.plans import Watch
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("many lines")]
+pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("many lines")]
 
 MANY = """
 INSERT INTO rota.logs (at, run_id, worker, attempt, seq, level, job, message, fields)

@@ -16,7 +16,7 @@ from tests.conftest import load_config
 from tests.database import Server
 from tests.plans.plans import Watch
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("long roll-ups")]
+pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("long roll-ups")]
 
 Conn = psycopg.Connection[Any]
 JOBS, DAYS = 30, 5

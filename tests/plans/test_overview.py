@@ -18,7 +18,7 @@ from tests.plans.plans import Watch
 from tests.plans.test_large_tables import empty, fresh, none_at_all
 from tests.sql_engine import Engine
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("large tables")]
+pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("large tables")]
 
 # To know that there are many, so many are looked at; then the front of each lane that has running
 # ones, a thousand at most.

@@ -12,7 +12,7 @@ from tests.database import Server
 from tests.plans.plans import Watch
 from tests.sql_engine import Engine
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("capped")]
+pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("capped")]
 
 # A thousand tenants, ten priorities, a part held and a part for later.
 WAITING = """

@@ -18,7 +18,7 @@ from rota.postgres.runs import lists as run_lists
 from rota.postgres.statements import Statements
 from tests.plans.plans import Watch
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("large tables")]
+pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("large tables")]
 
 STATEMENTS = Statements("rota")
 RARE = """

@@ -13,7 +13,7 @@ from tests.database import Server
 from tests.plans.plans import Watch
 from tests.sql_engine import Engine
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("many schedules")]
+pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("many schedules")]
 
 DUE = 100
 TAKE = "SELECT r.* FROM rota.hold_due(500, 5) h CROSS JOIN LATERAL rota.read_due(h.ids) r"

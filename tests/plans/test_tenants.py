@@ -12,7 +12,7 @@ from tests.database import Server
 from tests.plans.plans import Watch
 from tests.sql_engine import Engine
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("a tenant's million")]
+pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("a tenant's million")]
 
 WAITING = """
 INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, max_attempts, priority, state,

@@ -12,7 +12,7 @@ from tests.plans.plans import Watch
 from tests.plans.test_large_tables import empty, fresh, none_at_all
 from tests.sql_engine import Engine
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("large tables")]
+pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("large tables")]
 
 # As far as a place in line is counted; to know that there are many, so many are looked at; and the
 # front of each lane that has running ones.
