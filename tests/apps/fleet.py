@@ -1,4 +1,4 @@
-"""What every release of the fault plans' application declares. Each run leaves one row in
+"""What both releases of the fault plans' application declare. Each run leaves one row in
 `effects`, written together with its end."""
 
 from __future__ import annotations
@@ -33,16 +33,18 @@ async def pay_in_turn(ctx: rota.Context, token: str) -> None:
     await pay(ctx, token)
 
 
-async def pay_as_agreed(ctx: rota.Context, token: str) -> None:
+async def with_optional(ctx: rota.Context, token: str, currency: str = "EUR") -> None:
+    """What it is given, the release before cannot take."""
     await pay(ctx, token)
 
 
-async def pay_as_agreed_anew(ctx: rota.Context, token: str, currency: str = "EUR") -> None:
-    """The next release of it: what it is given, the one before cannot take."""
+async def with_required(ctx: rota.Context, token: str, currency: str) -> None:
+    """What the release before was given, it can take only with `in_euros`."""
     await pay(ctx, token)
 
 
-AGREED = {"old": pay_as_agreed, "new": pay_as_agreed_anew}
+def in_euros(payload: dict[str, Any]) -> dict[str, Any]:
+    return {"currency": "EUR", **payload}
 
 
 async def pay_after_failing(ctx: rota.Context, token: str) -> None:
@@ -62,18 +64,41 @@ def poison(token: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def declare(app: rota.App, only: str, release: Release) -> tuple[Any, Any]:
-    """Answers the job that is enqueued most, and the one that differs between the releases. The
-    schedule `agreed` differs too: that of the newer release stays, whoever starts."""
+def declare(app: rota.App, only: str, release: Release) -> list[Any]:
+    """Answers the jobs that are enqueued, with the payload beside their token. `only` is a job of
+    this release alone."""
     for body in (pay_slowly, pay_after_failing, pay_in_turn, pay_in_thread):
         app.job(**PATIENT)(body)
     app.job(name=only, **PATIENT)(pay)
     app.job(max_attempts=3)(poison)
-    agreed = app.job(name="pay_as_agreed", **PATIENT)(AGREED[release])
+    changed = declare_old(app) if release == "old" else declare_new(app)
+    terms = {} if release == "old" else {"currency": "USD"}
     app.schedule(
-        "agreed", agreed, every=1, overlap="allow", payload={"token": ""}, description=release
+        "agreed", changed[0], every=1, overlap="allow", payload={"token": "", **terms},
+        description=release,
+    )  # fmt: skip
+    same = app.job(**PATIENT)(pay)
+    return [(same, {}), *((job, terms) for job in changed), (declare_moved(app, release), {})]
+
+
+def declare_old(app: rota.App) -> list[Any]:
+    return [app.job(name=name, **PATIENT)(pay) for name in ("pay_as_agreed", "pay_in_full")]
+
+
+def declare_new(app: rota.App) -> list[Any]:
+    return [
+        app.job(name="pay_as_agreed", **PATIENT)(with_optional),
+        app.job(name="pay_in_full", upgrade=in_euros, **PATIENT)(with_required),
+    ]
+
+
+def declare_moved(app: rota.App, release: Release) -> Any:
+    """A job that the new release calls by another name, with its schedule."""
+    name, aliases = (
+        ("pay_by_wire", ["pay_by_cheque"]) if release == "new" else ("pay_by_cheque", [])
     )
-    return app.job(**PATIENT)(pay), agreed
+    schedules = [rota.every(1, overlap="allow", payload={"token": ""})]
+    return app.job(name=name, aliases=aliases, schedules=schedules, **PATIENT)(pay)
 
 
 def make_release(only: str, release: Release) -> rota.App:

@@ -51,7 +51,10 @@ GROUP BY 1, 2, 3
 
 
 OLD_DEFINITIONS = """
-SELECT name, description FROM rota.schedules WHERE name = 'agreed' AND description <> 'new'
+SELECT name, description FROM rota.schedules
+WHERE name = 'agreed' AND (description, payload ->> 'currency') IS DISTINCT FROM ('new', 'USD')
+UNION ALL SELECT name, description FROM rota.jobs WHERE name = 'pay_by_cheque'
+UNION ALL SELECT name, job FROM rota.schedules WHERE 'pay_by_cheque' IN (name, job)
 """
 
 

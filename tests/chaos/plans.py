@@ -32,6 +32,7 @@ from tests.chaos.faults.processes import (
     KillWhileIsolating,
     KillWorker,
     Poison,
+    RollBack,
     StopWorker,
 )
 from tests.chaos.faults.strangers import ROLES, Stranger
@@ -51,7 +52,7 @@ KINDS: dict[str, list[Callable[[], Fault]]] = {
         partial(RestartServer, "killed"),
     ],
     "workers": [KillWorker, StopWorker, FreezeWorker],
-    "releases": [Deploy],
+    "releases": [Deploy, RollBack],
     "poison": [Poison, KillWhileIsolating],
 }
 
@@ -94,7 +95,7 @@ PLANS: dict[str, list[Callable[[], Fault]]] = {
         DumpAndRestore,
         *[partial(Stranger, role) for role in ROLES],
     ],
-    "fleet": [KillWorker, FreezeWorker, Deploy, Deploy, Poison, KillWhileIsolating],
+    "fleet": [KillWorker, FreezeWorker, Deploy, Deploy, RollBack, Poison, KillWhileIsolating],
 }
 RESTARTS: list[Callable[[], Fault]] = [
     partial(RestartServer, "fast"),

@@ -21,7 +21,8 @@ from tests.conftest import load_config
 
 JOBS = (
     *["pay"] * 8, "pay_slowly", "pay_after_failing", *["pay_in_thread"] * 2,
-    *["pay_in_sql"] * 2, "pay_in_cash", "pay_by_card", "pay_as_agreed",
+    *["pay_in_sql"] * 2, "pay_in_cash", "pay_by_card", "pay_as_agreed", "pay_in_full",
+    "pay_by_cheque",
 )  # fmt: skip
 # Half a dozen runs a second, and the schedules': this is about faults, not about speed.
 PAUSE_SECONDS = 1.0
@@ -100,11 +101,10 @@ class AppProgram(threading.Thread):
 
     async def _body(self) -> None:
         app = rota.App(config=load_config(self._url, {}), name="shop")
-        pay, agreed = declare(app, self._only, self._release)
-        terms = {"currency": "USD"} if self._release == "new" else {}
+        jobs = declare(app, self._only, self._release)
         while not self._accounts.is_over.is_set():
-            await self._enqueue(pay)
-            await self._enqueue(agreed, **terms)
+            for job, terms in jobs:
+                await self._enqueue(job, **terms)
             await asyncio.sleep(PAUSE_SECONDS)
         with suppress(TimeoutError):
             await asyncio.wait_for(app.close(), 10)

@@ -62,6 +62,22 @@ class Deploy(Fault):
         return f"{', '.join(member.name for member in members)} get the other release"
 
 
+class RollBack(Fault):
+    """Everybody gets the old release: nobody takes what only the new one accepts, until it is
+    there again."""
+
+    def inject(self, stage: Stage) -> str:
+        self._before = [(member, member.release) for member in stage.fleet.members]
+        for member, _ in self._before:
+            stage.fleet.replace(member, "old")
+        return "everybody gets the old release"
+
+    def heal(self, stage: Stage) -> None:
+        for member, release in self._before:
+            if release == "new":
+                stage.fleet.replace(member, release)
+
+
 class Poison(Fault):
     """A run that kills whatever process it runs in, among others that do no harm."""
 
