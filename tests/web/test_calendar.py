@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from html import unescape
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -43,6 +44,15 @@ async def test_the_coming_days(web: Browser, busy: rota.App) -> None:
     assert "queue mail" in web.text
     await web.get("/calendar?days=31&day=2")
     assert "24 hours from" in web.text
+
+
+async def test_a_command_is_no_more_than_the_name_says(web: Browser, shop: rota.App) -> None:
+    for name in ("a; touch /tmp/pwned #", *"bcdef"):
+        await shop.schedules.create(name, "clean", cron="0 0 * * *")
+    await web.get("/calendar")
+    command = "rota schedules update 'a; touch /tmp/pwned #' --jitter"
+    assert command in unescape(web.page)
+    assert "update a;" not in unescape(web.page)
 
 
 async def test_a_page_does_not_wait_for_many_schedules(

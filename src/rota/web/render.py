@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import cache
@@ -38,6 +39,7 @@ def environment() -> jinja2.Environment:
         "size": words.size,
         "pretty": pretty,
         "coded": coded,
+        "shell_word": shlex.quote,
     }
     found.filters |= filters
     found.globals |= {
