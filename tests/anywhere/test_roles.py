@@ -222,6 +222,19 @@ def test_what_it_writes_into_tables_of_rota_drops_nothing(owned_url: str, grante
         assert engine.one(things) == before
 
 
+def test_the_clock_that_it_sets_ends_no_partition(granted_url: str) -> None:
+    """Business time is a row of a table that workers write."""
+    parts = "SELECT partition, state FROM rota.history_parts() WHERE to_at > %s ORDER BY 1"
+    with psycopg.connect(granted_url, autocommit=True) as conn:
+        (now,) = conn.execute("SELECT rota.now()").fetchone() or (None,)
+        before = conn.execute(parts, [now]).fetchall()
+        assert before
+        conn.execute("SELECT rota.set_clock('2100-01-01')")
+        for name, _ in before:
+            conn.execute("SELECT rota.detach_part(%s), rota.drop_part(%s)", [name, name])
+        assert conn.execute(parts, [now]).fetchall() == before
+
+
 def test_how_a_caller_writes_times_moves_no_partition(granted_url: str) -> None:
     """A time that is written as its caller writes it may be read as another one: IST is the zone of
     India there, and that of Israel here."""

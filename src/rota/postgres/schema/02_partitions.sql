@@ -63,6 +63,7 @@ END $$;
 REVOKE ALL ON FUNCTION rota.ensure_partitions(timestamptz, timestamptz) FROM PUBLIC;
 
 -- Detaches a partition of the history whose time is over, for roles that do not own it; any other name is left alone.
+-- Its time is over by the server's clock too: workers may set the business time.
 -- Without CONCURRENTLY, which no function can say: it takes the lock at once, or leaves the partition to the next pass.
 -- Called by: sql/retention/parts.sql.
 CREATE FUNCTION rota.detach_part(name text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off
@@ -71,7 +72,7 @@ DECLARE
     part record;
 BEGIN
     SELECT p.parent, p.state INTO part FROM rota.history_parts() p
-    WHERE p.partition = detach_part.name AND p.to_at <= rota.now();
+    WHERE p.partition = detach_part.name AND p.to_at <= least(rota.now(), statement_timestamp());
     IF part.state IN ('attached', 'detaching') THEN
         EXECUTE format('ALTER TABLE rota.%I DETACH PARTITION rota.%I %s', part.parent, detach_part.name,
                        CASE part.state WHEN 'detaching' THEN 'FINALIZE' ELSE '' END);
@@ -79,13 +80,14 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION rota.detach_part(text) FROM PUBLIC;
 
--- Drops a partition of the history that was detached, for roles that do not own it. Any other name is left alone.
+-- Drops a partition of the history that was detached, for roles that do not own it, by the same clocks. Any other name
+-- is left alone.
 -- Called by: sql/retention/parts.sql.
 CREATE FUNCTION rota.drop_part(name text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 BEGIN
     IF EXISTS (SELECT FROM rota.history_parts() p WHERE p.partition = drop_part.name AND p.state = 'detached'
-               AND p.to_at <= rota.now()) THEN
+               AND p.to_at <= least(rota.now(), statement_timestamp())) THEN
         EXECUTE format('DROP TABLE rota.%I', drop_part.name);
     END IF;
 END $$;

@@ -108,7 +108,7 @@ BEGIN
     LEFT JOIN pg_class own ON own.relname = s.index_name AND own.relnamespace = (SELECT c.relnamespace FROM pg_class c
         WHERE c.oid = p.relation)
     LEFT JOIN pg_index i ON i.indexrelid = own.oid AND i.indrelid = p.relation
-    WHERE s.index_name = index_log_words.name AND p.to_at <= rota.now()
+    WHERE s.index_name = index_log_words.name AND p.to_at <= least(rota.now(), statement_timestamp())
       AND left(s.index_name, -12) = p.partition || '_words_' AND right(s.index_name, 12) ~ '^[0-9]{12}$'
       AND (own.oid IS NULL OR NOT i.indisvalid);
     IF FOUND THEN
