@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -86,14 +87,31 @@ def test_a_delete_always_finds_it(engine: Engine, connect: Connect) -> None:
     assert [one for one in answers if "there is no run" in one] == []
 
 
-def test_a_reader_always_finds_it(app: rota.App, engine: Engine, connect: Connect) -> None:
+READERS: dict[str, Callable[[rota.App, int], object]] = {
+    "get": lambda app, run: app.runs.sync.get(run),
+    "documents": lambda app, run: app.runs.sync.documents(run),
+    "details": lambda app, run: app.runs.sync.details(run),
+    "attempts": lambda app, run: app.runs.sync.attempts(run),
+    "logs": lambda app, run: app.logs.sync.show(run),
+    "wait": lambda app, run: _wait(app, run),
+}
+
+
+def _wait(app: rota.App, run: int) -> None:
+    with suppress(rota.WaitTimeout):
+        app.runs.sync.wait(run, timeout=0.001)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_always_finds_it(
+    app: rota.App, engine: Engine, connect: Connect, name: str
+) -> None:
     run = engine.enqueue()
     missing = list[RotaError]()
     with Mover(connect(), run) as mover:
         while mover.is_moving:
             try:
-                app.runs.sync.get(run)
-                app.runs.sync.documents(run)
+                READERS[name](app, run)
             except RunNotFound as error:
                 missing.append(error)
     assert missing == []

@@ -1,5 +1,5 @@
-"""A payload that the job would not take is refused where the schedule is said: declared, created,
-edited or triggered, by every way in."""
+"""A payload that the job would not take is refused where it is written: by whoever declares,
+creates, edits or triggers a schedule, or enqueues a run by the name of a job."""
 
 from __future__ import annotations
 
@@ -160,16 +160,29 @@ async def test_api_command_and_page(
             await api.post(f"{V1}/schedules", json=body),
             await api.patch(f"{V1}/schedules/old", json={"payload": bad}),
             await api.post(f"{V1}/schedules/old/trigger", json={"payload": bad}),
+            await api.post(f"{V1}/runs", json={"job": "send", "payload": bad}),
         ):
             assert (answer.status_code, answer.json()["code"]) == (422, "payload_error")
             assert said in answer.json()["detail"]
     given = json.dumps(bad)
     for command in (
-        ["create", "--name", "s", "--job", "send", "--every", "1m", "--payload", given],
-        ["update", "old", "--payload", given],
-        ["trigger", "old", "--payload", given],
+        [
+            "schedules",
+            "create",
+            "--name",
+            "s",
+            "--job",
+            "send",
+            "--every",
+            "1m",
+            "--payload",
+            given,
+        ],
+        ["schedules", "update", "old", "--payload", given],
+        ["schedules", "trigger", "old", "--payload", given],
+        ["runs", "enqueue", "send", given],
     ):
-        assert await asyncio.to_thread(run_command, ["schedules", *command]) == 2
+        assert await asyncio.to_thread(run_command, command) == 2
         assert said in capsys.readouterr().err
     web = browser_of(create_site(stranger))
     async with web.client:
@@ -182,6 +195,10 @@ async def test_api_command_and_page(
         await web.get("/schedules/old/trigger")
         await web.post("/schedules/old/trigger", 422, payload=given)
         assert said in web.text
+        await web.get("/runs/new?job=send")
+        await web.post("/runs/new", 422, job="send", payload=given)
+        assert said in web.text
+    assert await stranger.runs.list() == []
     assert [one.name for one in await stranger.schedules.list(job="send")] == ["old"]
 
 
