@@ -37,12 +37,13 @@ DRIFT = {
     "CREATE INDEX extra ON rota.queues (paused_by)": "only in the second: index extra",
     "DROP TRIGGER jobs_after ON rota.jobs": "only in the first: trigger jobs.jobs_after",
     "ALTER TABLE rota.jobs DISABLE TRIGGER jobs_after": "differs: trigger jobs.jobs_after",
-    "CREATE OR REPLACE FUNCTION rota.who() RETURNS text LANGUAGE sql STABLE AS 'SELECT user::text'":
-        "differs: function who(): definition",
-    "ALTER FUNCTION rota.who() VOLATILE": "differs: function who(): definition",
-    "ALTER FUNCTION rota.who() SET jit = off": "differs: function who(): definition",
-    "REVOKE ALL ON FUNCTION rota.who() FROM PUBLIC": "differs: function who(): owner, rights",
-    "COMMENT ON FUNCTION rota.who() IS 'somebody'": "differs: function who(): owner, rights",
+    "CREATE OR REPLACE FUNCTION rota.who(named text DEFAULT NULL) RETURNS text LANGUAGE sql STABLE"
+    " AS 'SELECT user::text'":
+        "differs: function who(",
+    "ALTER FUNCTION rota.who(text) VOLATILE": "differs: function who(",
+    "ALTER FUNCTION rota.who(text) SET jit = off": "differs: function who(",
+    "REVOKE ALL ON FUNCTION rota.who(text) FROM PUBLIC": "differs: function who(",
+    "COMMENT ON FUNCTION rota.who(text) IS 'somebody'": "differs: function who(",
     "GRANT SELECT ON rota.runs TO PUBLIC": "differs: view runs: kind, owner, rights",
     "ALTER VIEW rota.runs RENAME COLUMN id TO number": "differs: view runs: definition",
     "ALTER SEQUENCE rota.run_ids CACHE 20": "differs: sequence run_ids: range",

@@ -19,9 +19,9 @@ from rota.jobs.definition import JobDefinition
 from rota.jobs.encoding import encode_value
 from rota.jobs.registry import Declaration, Registry
 from rota.model.backoff import Backoff
-from rota.postgres.definitions import Declared, declare, declare_plan
+from rota.postgres.definitions import Declared, declare, declare_plan, limit_waiting
 from rota.postgres.errors import translate
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Plan
 from rota.postgres.statements import Statements
 from rota.telemetry.logger import get_logger
 
@@ -127,7 +127,7 @@ def put_others(registry: Registry, build: str | None, forced: Sequence[str] = ()
     `forced` are jobs whose edits are overwritten. Raises LockNotAvailable if an open transaction
     holds one of them: a process must start all the same."""
     written: Put = {}
-    yield Ask("session/limit_locks", {"milliseconds": _LOCK_MS})
+    yield from limit_waiting(_LOCK_MS)
     for kind in registry.kinds:
         written[kind.noun] = yield from kind.put(build, forced)
     return written

@@ -45,6 +45,11 @@ def declare_plan(declared: Declared) -> Plan[None]:
     yield Ask("jobs/register", dict(declared))
 
 
+def limit_waiting(milliseconds: int) -> Plan[None]:
+    """Let no later statement of the plan wait longer for a lock; LockNotAvailable ends it."""
+    yield Ask("session/limit_locks", {"milliseconds": milliseconds})
+
+
 def is_newer(job: str, signature: int, own: int) -> Query[bool]:
     """Return whether `signature` of a job is newer than `own`."""
     params = {"job": job, "other": signature, "own": own}

@@ -35,11 +35,11 @@ CREATE FUNCTION rota.act_as(actor text) RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT set_config('rota' || '.actor', actor, true) WHERE actor IS NOT NULL
 $$;
 
--- Who acts in this transaction: the name that was given by act_as, else the role of the session.
--- Called by: before_schedule, end_schedule, follow_limit, follow_limits, note_edits, pause_queue, pause_schedule,
--- set_limit.
-CREATE FUNCTION rota.who() RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user)
+-- Who acts: the actor that a call names, else the one of the transaction (SET LOCAL rota.actor), else the role of the
+-- session.
+-- Called by: many.
+CREATE FUNCTION rota.who(named text DEFAULT NULL) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce(who.named, nullif(current_setting('rota' || '.actor', true), ''), session_user)
 $$;
 
 -- Says who acts and why, for the audit of what one function does: NULL leaves what was said. Returns the actor and the
@@ -68,7 +68,7 @@ CREATE FUNCTION rota.write_audit(
     before jsonb DEFAULT NULL, after jsonb DEFAULT NULL, reason text DEFAULT NULL, tenant text DEFAULT ''
 ) RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
     INSERT INTO rota.audit (actor, action, object_type, object_id, before, after, reason, tenant)
-    VALUES (coalesce(write_audit.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user),
+    VALUES (rota.who(write_audit.actor),
             write_audit.action, write_audit.object_type, write_audit.object_id, write_audit.before, write_audit.after,
             coalesce(write_audit.reason, nullif(current_setting('rota' || '.reason', true), '')), write_audit.tenant)
 $$;

@@ -79,8 +79,6 @@ END $$;
 -- Called by: before_job.
 CREATE FUNCTION rota.check_job(new rota.jobs, old rota.jobs) RETURNS rota.jobs
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-DECLARE
-    part record;
 BEGIN
     IF OLD.name IS NULL THEN
         NULL;  -- the constraints do
@@ -91,28 +89,14 @@ BEGIN
         PERFORM rota.bad_job(NEW.name, format('priority %s is not between 0 (first) and 9 (last)', NEW.priority));
     ELSIF NEW.max_attempts NOT BETWEEN 1 AND 100 THEN
         PERFORM rota.bad_job(NEW.name, format('max_attempts %s is not between 1 and 100', NEW.max_attempts));
-    ELSIF jsonb_typeof(NEW.backoff) <> 'object' THEN
-        PERFORM rota.bad_job(NEW.name, 'backoff must be a JSON object');
     END IF;
-    -- One from before this rule may be edited otherwise.
-    IF NEW.timeout_seconds < real '0.001' AND (OLD.name IS NULL
-        OR NEW.timeout_seconds IS DISTINCT FROM OLD.timeout_seconds) THEN
+    IF NEW.timeout_seconds < real '0.001' THEN
         PERFORM rota.bad_job(NEW.name, format('timeout_seconds %s is less than 0.001 (a millisecond)',
             NEW.timeout_seconds));
+    ELSIF rota.backoff_fault(NEW.backoff) IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, rota.backoff_fault(NEW.backoff),
+            'Use kind, base_seconds, factor (at least 1), cap_seconds and jitter_seconds (at least 0).');
     END IF;
-    IF coalesce(NEW.backoff ->> 'kind', 'fixed') NOT IN ('exponential', 'linear', 'fixed') THEN
-        PERFORM rota.bad_job(NEW.name, format('backoff kind must be one of exponential, linear, fixed, not "%s"',
-            NEW.backoff ->> 'kind'));
-    END IF;
-    FOR part IN SELECT * FROM jsonb_each(CASE WHEN jsonb_typeof(NEW.backoff) = 'object'
-        THEN NEW.backoff - 'kind' END) LOOP
-        IF part.key NOT IN ('base_seconds', 'factor', 'cap_seconds', 'jitter_seconds')
-            OR jsonb_typeof(part.value) <> 'number'
-           OR part.value::numeric < (CASE part.key WHEN 'factor' THEN 1 ELSE 0 END) THEN
-            PERFORM rota.bad_job(NEW.name, format('backoff has an invalid option "%s": %s', part.key, part.value),
-                'Use kind, base_seconds, factor (at least 1), cap_seconds and jitter_seconds (at least 0).');
-        END IF;
-    END LOOP;
     PERFORM rota.check_event(e) FROM unnest(NEW.events) e;
     NEW.updated_at := CASE WHEN (OLD.name IS NOT NULL AND NEW.name IS NOT NULL) THEN rota.now() ELSE NEW.updated_at END;
     RETURN NEW;

@@ -217,7 +217,7 @@ CREATE FUNCTION rota.drain_worker(
     at_once boolean DEFAULT false
 ) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    who text := coalesce(drain_worker.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    who text := rota.who(drain_worker.actor);
     found rota.workers := rota.lock_live_worker(drain_worker.worker);
     was_draining boolean := found.drain_requested_at IS NOT NULL;
     is_stopping boolean := drain_worker.stop OR drain_worker.at_once;

@@ -759,7 +759,7 @@ BEGIN
 END $$;
 
 -- What is wrong with a backoff; NULL: nothing.
--- Called by: check_options.
+-- Called by: check_job, check_options.
 CREATE FUNCTION rota.backoff_fault(backoff jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 DECLARE
     part record;

@@ -9,7 +9,7 @@ CREATE FUNCTION rota.cancel_run(run_id bigint, reason text DEFAULT NULL, actor t
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    who    text := coalesce(cancel_run.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    who    text := rota.who(cancel_run.actor);
     why    text := 'cancelled by ' || who || coalesce(': ' || cancel_run.reason, '');
     held   record;
     answer text;
@@ -353,7 +353,7 @@ CREATE FUNCTION rota.start_bulk_action(
     most bigint DEFAULT NULL, rate double precision DEFAULT NULL, reason text DEFAULT NULL, actor text DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    who  text := coalesce(start_bulk_action.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    who  text := rota.who(start_bulk_action.actor);
     -- No run that comes later is touched.
     high bigint := (SELECT s.last_value + 1 FROM rota.run_ids s);
     made bigint;
@@ -495,7 +495,7 @@ COMMENT ON TABLE rota.run_views IS 'Saved filters of the list of runs, by name.'
 CREATE FUNCTION rota.save_run_view(name text, query text, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    who text := coalesce(save_run_view.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    who text := rota.who(save_run_view.actor);
     old text;
 BEGIN
     SELECT v.query INTO old FROM rota.run_views v WHERE v.name = save_run_view.name FOR UPDATE;

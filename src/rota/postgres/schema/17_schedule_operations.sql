@@ -346,7 +346,7 @@ CREATE FUNCTION rota.trigger_schedule(
 ) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(trigger_schedule.name, trigger_schedule.tenant);
-    who   text := coalesce(trigger_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    who   text := rota.who(trigger_schedule.actor);
     its   rota.jobs := (SELECT j FROM rota.jobs j WHERE j.name = found.job);
     -- JSON's null is no payload either.
     given jsonb := coalesce(nullif(trigger_schedule.payload, 'null'), found.payload, its.default_payload, '{}');
@@ -385,8 +385,7 @@ CREATE FUNCTION rota.backfill_schedule(
 ) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(backfill_schedule.name, backfill_schedule.tenant);
-    who   text := coalesce(backfill_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''),
-        session_user);
+    who   text := rota.who(backfill_schedule.actor);
     its   rota.jobs := (SELECT j FROM rota.jobs j WHERE j.name = found.job);
     made  bigint := backfill_schedule.backfill;
     runs  bigint[];

@@ -658,8 +658,7 @@ CREATE FUNCTION rota.replay_events(
 #variable_conflict use_column
 DECLARE
     most  constant integer := 10000;
-    who   constant text := coalesce(replay_events.actor, nullif(current_setting('rota' || '.actor', true), ''),
-        session_user);
+    who   constant text := rota.who(replay_events.actor);
     def   record;
     found bigint[];
     ready bigint[] := '{}';

@@ -378,7 +378,7 @@ BEGIN
         tenant_column, triggers, created_by)
     VALUES (watch_table.tenant, watch, found.full_name, prefix, wanted, watch_table.update_of,
         watch_table.columns, watch_table.condition, watch_table.tenant_column, made,
-        coalesce(watch_table.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user));
+        rota.who(watch_table.actor));
     PERFORM rota.write_audit(watch_table.actor, 'watch.created', 'watch', watch::text, NULL,
         jsonb_strip_nulls(jsonb_build_object(
         'table', found.full_name, 'event', prefix, 'operations', wanted, 'update_of', watch_table.update_of, 'columns',

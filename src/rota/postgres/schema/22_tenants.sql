@@ -198,7 +198,7 @@ CREATE FUNCTION rota.pause_tenant(name text, reason text DEFAULT NULL, until tim
     actor text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    who   text := coalesce(pause_tenant.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    who   text := rota.who(pause_tenant.actor);
     clock timestamptz := rota.now();
     was   text[];
     is_new boolean;
@@ -605,19 +605,6 @@ BEGIN
         DELETE FROM rota.events e USING (SELECT o.name, o.id, o.at FROM rota.events o WHERE o.tenant = of_tenant
             LIMIT max_rows) g
         WHERE e.tenant = of_tenant AND e.name = g.name AND e.id = g.id AND e.at = g.at;
-    WHEN 'event_keys' THEN
-        DELETE FROM rota.event_keys k WHERE k.ctid = ANY (ARRAY(SELECT o.ctid FROM rota.event_keys o
-            WHERE o.tenant = of_tenant LIMIT max_rows FOR UPDATE SKIP LOCKED));
-    WHEN 'limits' THEN
-        DELETE FROM rota.limits l WHERE l.tenant = of_tenant;
-    WHEN 'limit_slots' THEN
-        DELETE FROM rota.limit_slots s WHERE s.ctid = ANY (ARRAY(SELECT o.ctid FROM rota.limit_slots o
-            WHERE o.tenant = of_tenant LIMIT max_rows FOR UPDATE SKIP LOCKED));
-    WHEN 'limit_releases' THEN
-        DELETE FROM rota.limit_releases r WHERE r.tenant = of_tenant;
-    WHEN 'hook_refusals' THEN
-        DELETE FROM rota.hook_refusals r WHERE r.ctid = ANY (ARRAY(SELECT o.ctid FROM rota.hook_refusals o
-            WHERE o.tenant = of_tenant LIMIT max_rows FOR UPDATE SKIP LOCKED));
     WHEN 'ledger' THEN
         -- Of one schedule after the other, by the key.
         DELETE FROM rota.ledger l USING (
@@ -648,17 +635,15 @@ BEGIN
             JOIN rota.init_runs o ON o.schedule_id = d.schedule_id
             WHERE d.tenant = of_tenant LIMIT max_rows) g
         WHERE i.schedule_id = g.schedule_id AND i.marker = g.marker;
-    WHEN 'deleted_schedules' THEN
-        DELETE FROM rota.deleted_schedules d WHERE d.ctid = ANY (ARRAY(SELECT o.ctid FROM rota.deleted_schedules o
-            WHERE o.tenant = of_tenant LIMIT max_rows));
-    WHEN 'tenant_days' THEN
-        DELETE FROM rota.tenant_days y WHERE y.tenant = of_tenant;
-    WHEN 'tenant_changes' THEN
-        DELETE FROM rota.tenant_changes c WHERE c.tenant = of_tenant;
-    WHEN 'tenant_depths' THEN
-        DELETE FROM rota.tenant_depths d WHERE d.tenant = of_tenant;
     WHEN 'bulk_actions' THEN
         DELETE FROM rota.bulk_actions b WHERE b.filter ->> 'tenant' = of_tenant;
+    ELSE
+        IF part <> ALL ('{event_keys,limits,limit_slots,limit_releases,hook_refusals,deleted_schedules,tenant_days,'
+            'tenant_changes,tenant_depths}'::text[]) THEN
+            RAISE EXCEPTION 'a tenant has no part "%"', part USING ERRCODE = 'RO002';
+        END IF;
+        EXECUTE format('DELETE FROM %1$s t WHERE t.ctid = ANY (ARRAY(SELECT o.ctid FROM %1$s o WHERE o.tenant = $1'
+            ' LIMIT $2 FOR UPDATE SKIP LOCKED))', to_regclass('rota.' || part)) USING of_tenant, max_rows;
     END CASE;
     GET DIAGNOSTICS removed = ROW_COUNT;
     RETURN removed;

@@ -473,12 +473,10 @@ BEGIN
     END IF;
 END $$;
 
--- Gives the slots of runs back. Of a sequence the end is told too, as it decides who is next.
+-- Gives the slots of a run back that has not ended.
 -- Called by: enqueue_run, hold_refused_runs, refuse_runs, retry_refused.
-CREATE FUNCTION rota.release_slots(slots text[], of_run bigint DEFAULT NULL, ended_as text DEFAULT NULL) RETURNS void
-LANGUAGE sql VOLATILE SET jit = off AS $$
-    INSERT INTO rota.limit_releases (key, amount, run_id, ended_as)
-    SELECT k, 1, CASE WHEN k LIKE 's%' THEN of_run END, CASE WHEN k LIKE 's%' THEN ended_as END FROM unnest(slots) k
+CREATE FUNCTION rota.release_slots(slots text[]) RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
+    INSERT INTO rota.limit_releases (key, amount) SELECT k, 1 FROM unnest(slots) k
 $$;
 
 -- Lets a sequence that is blocked by a failed run continue without it. Returns how many did.

@@ -231,7 +231,7 @@ CREATE FUNCTION rota.handle_error(error_group text, reason text DEFAULT NULL, ac
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    who  text := coalesce(handle_error.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    who  text := rota.who(handle_error.actor);
     seen record;
 BEGIN
     PERFORM rota.fold_errors();
@@ -254,7 +254,7 @@ CREATE FUNCTION rota.handle_run(run_id bigint, reason text DEFAULT NULL, actor t
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    who   text := coalesce(handle_run.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    who   text := rota.who(handle_run.actor);
     place record := rota.find_run(handle_run.run_id);
     old   record;
 BEGIN
