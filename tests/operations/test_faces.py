@@ -24,10 +24,10 @@ from tests.cli.conftest import Cli
 from tests.web.conftest import Browser
 
 V1 = "/api/v1"
-# How to make a target of each noun.
+# Makes a target of each noun, and returns what identifies it.
 TARGETS: dict[str, Any] = {
-    "queues": lambda app: app.queues.sync.pause("mail"),
-    "limits": lambda app: app.limits.sync.set("mail", kind="sequence", next_after="success"),
+    "queues": lambda app: app.queues.sync.pause("mail") and "mail",
+    "limits": lambda app: app.limits.sync.set("mail", kind="sequence", next_after="success").name,
 }
 # Operations whose target must be in a state of its own; the error that they raise in another one.
 NEED_A_STATE = {"limits.unblock": 409}
@@ -59,23 +59,28 @@ def expected(noun: Noun, operation: Operation) -> int:
     return NEED_A_STATE.get(f"{noun.many}.{operation.verb}", 200)
 
 
-def request(noun: Noun, operation: Operation, name: str) -> tuple[str, str]:
+def nobody(operation: Operation) -> str | int:
+    """What identifies no target."""
+    return "nobody" if operation.target.kind == "text" else 987654
+
+
+def request(noun: Noun, operation: Operation, name: str | int) -> tuple[str, str]:
     verb = operation.verb
     method = "PUT" if operation.creates else {"set": "PATCH", "remove": "DELETE"}.get(verb, "POST")
     return method, f"{V1}/{noun.many}/{name}" + (f"/{verb}" if method == "POST" else "")
 
 
 @pytest.fixture
-def target(shop: rota.App, noun: Noun) -> str:
-    TARGETS[noun.many](shop)
-    return "mail"
+def target(shop: rota.App, noun: Noun) -> str | int:
+    found: str | int = TARGETS[noun.many](shop)
+    return found
 
 
 @each_operation
 def test_it_is_declared_whole(noun: Noun, operation: Operation) -> None:
     assert operation.summary.endswith(".")
     assert operation.may in ("view", "operate", "administer")
-    assert operation.target.kind == "text"
+    assert operation.target.kind == ("text" if noun.key == "name" else "whole")
     assert operation.takes("reason"), "the audit records a reason"
     for one in operation.arguments:
         assert one.field.help.endswith("."), one.name
@@ -85,11 +90,11 @@ def test_each_noun_has_a_list_and_a_get() -> None:
     for many in NOUNS:
         commands: Any = commands_of(many)
         assert set(arguments_of(inspect.unwrap(commands.list.plan)))
-        assert arguments_of(inspect.unwrap(commands.get.plan))[0].kind == "text"
+        assert arguments_of(inspect.unwrap(commands.get.plan))[0].is_required
 
 
 @each_operation
-def test_python(shop: rota.App, target: str, noun: Noun, operation: Operation) -> None:
+def test_python(shop: rota.App, target: str | int, noun: Noun, operation: Operation) -> None:
     run = getattr(getattr(shop, noun.many).sync, operation.verb)
     if (one := wrong(operation)) is not None:
         with pytest.raises(InputError) as caught:
@@ -100,7 +105,9 @@ def test_python(shop: rota.App, target: str, noun: Noun, operation: Operation) -
 
 
 @each_operation
-async def test_rest(api: httpx.AsyncClient, target: str, noun: Noun, operation: Operation) -> None:
+async def test_rest(
+    api: httpx.AsyncClient, target: str | int, noun: Noun, operation: Operation
+) -> None:
     method, path = request(noun, operation, target)
     body = settings(operation) | {"reason": "because"}
     sent = {"params": {"reason": "because"}} if method == "DELETE" else {"json": body}
@@ -110,17 +117,17 @@ async def test_rest(api: httpx.AsyncClient, target: str, noun: Noun, operation: 
         refused = await api.request(method, path, json=body | {one.name: "wrong"})
         assert (refused.status_code, refused.json()["field"]) == (422, one.name)
     if not operation.creates and operation.verb != "pause" and operation.verb != "set":
-        _, nowhere = request(noun, operation, "nobody")
+        _, nowhere = request(noun, operation, nobody(operation))
         assert (await api.request(method, nowhere, **sent)).status_code == 404
 
 
 @each_operation
-def test_command_line(cli: Cli, target: str, noun: Noun, operation: Operation) -> None:
+def test_command_line(cli: Cli, target: str | int, noun: Noun, operation: Operation) -> None:
     flags: list[str] = []
     known = {one.name: one for one in operation.inputs}
     for name, value in settings(operation).items():
         flags += [known[name].flag, str(value)]
-    done = cli(noun.many, operation.verb, target, *flags, "--reason", "because", "--json")
+    done = cli(noun.many, operation.verb, str(target), *flags, "--reason", "because", "--json")
     assert done.code == (0 if expected(noun, operation) == 200 else 1), done.err
     (told,) = done.json
     assert told["target"] == target
@@ -132,7 +139,9 @@ def test_command_line(cli: Cli, target: str, noun: Noun, operation: Operation) -
 
 
 @each_operation
-async def test_page(web: Browser, target: str, noun: Noun, operation: Operation, cli: Cli) -> None:
+async def test_page(
+    web: Browser, target: str | int, noun: Noun, operation: Operation, cli: Cli
+) -> None:
     path = f"/{noun.many}/{target}/{operation.verb}"
     await web.get(path)
     printed = re.search(r'data-copy="rota ([^"]+)"', web.page)

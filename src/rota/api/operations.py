@@ -61,7 +61,9 @@ def _add(
 
 
 def _path(noun: Noun, plan: Any) -> str:
-    return f"/{noun.many}/{{{arguments_of(plan)[0].name}}}"
+    target = arguments_of(plan)[0]
+    kind = ":int" if target.kind == "whole" else ""
+    return f"/{noun.many}/{{{target.name}{kind}}}"
 
 
 def _tag(noun: Noun) -> dict[int | str, dict[str, object]]:
@@ -238,8 +240,12 @@ _RESPONSE = _parameter("response", Response)
 
 
 def _target(one: Argument) -> inspect.Parameter:
-    about = Path(min_length=1, max_length=one.field.longest, description=one.field.help)
-    return _parameter(one.name, Annotated[str, about])
+    field = one.field
+    if one.kind == "whole":
+        number = Path(ge=_whole(field.least), le=_whole(field.most), description=field.help)
+        return _parameter(one.name, Annotated[int, number])
+    name = Path(min_length=1, max_length=field.longest, description=field.help)
+    return _parameter(one.name, Annotated[str, name])
 
 
 def _query(one: Argument) -> inspect.Parameter:

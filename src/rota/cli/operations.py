@@ -38,7 +38,7 @@ def add_actions(commands: typer.Typer, many: str, complete: Any) -> None:
 
 
 def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
-    def run(ctx: typer.Context, targets: list[str], json: bool, **texts: Any) -> int:
+    def run(ctx: typer.Context, targets: list[Any], json: bool, **texts: Any) -> int:
         tenant = texts.pop("tenant", None)
         given = dict(read_flags(operation.arguments, texts))
         if not given and _has_settings(operation):
@@ -49,12 +49,14 @@ def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
             print_json([one for one, _ in done])
         return max(code for _, code in done)
 
-    about = f"{noun.one.capitalize()} name"
-    about += ", or TENANT/NAME." if operation.takes("tenant") else "."
-    target = typer.Argument(metavar="NAME", help=about, autocompletion=complete)
+    kind = int if operation.target.kind == "whole" else str
+    about = operation.target.field.help
+    if operation.takes("tenant"):
+        about = f"{about.rstrip('.')}, or TENANT/NAME."
+    target = typer.Argument(metavar=noun.key.upper(), help=about, autocompletion=complete)
     parameters = [
         inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context),
-        inspect.Parameter("targets", _KEYWORD, annotation=Annotated[list[str], target]),
+        inspect.Parameter("targets", _KEYWORD, annotation=Annotated[list[kind], target]),  # type: ignore[valid-type]
         *flags_of(operation.arguments[1:]),
         inspect.Parameter("json", _KEYWORD, annotation=Json, default=False),
     ]
@@ -70,7 +72,7 @@ def _one(
     app: App,
     noun: Noun,
     operation: Operation,
-    target: str,
+    target: str | int,
     tenant: str | None,
     given: dict[str, Any],
 ) -> tuple[dict[str, Any], int]:
@@ -88,14 +90,15 @@ def _one(
         failed = {"target": target, "is_changed": False, "error": str(error)}
         return failed, fail(error, flags)
     if not ctx.params["json"]:
-        name = whole_name(where.get("tenant", ""), next(iter(where.values())))
-        say(f'{noun.one} "{name}" {operation.says(result, is_changed, times.absolute)}')
+        tenant, name = where.get("tenant"), where[operation.target.name]
+        shown = noun.named(whole_name(tenant, name) if tenant else name)
+        say(f"{shown} {operation.says(result, is_changed, times.absolute)}")
     return {"target": target, "is_changed": is_changed, "result": result}, 0
 
 
 def _where(
-    app: App, noun: Noun, operation: Operation, target: str, tenant: str | None
-) -> dict[str, str]:
+    app: App, noun: Noun, operation: Operation, target: Any, tenant: str | None
+) -> dict[str, Any]:
     """The target and its tenant: by `--tenant`, or as lists print it, `TENANT/NAME`."""
     key = operation.target.name
     if not operation.takes("tenant"):
@@ -124,7 +127,7 @@ def exists(app: App, noun: Noun, name: str, tenant: str = "") -> bool:
 
 
 def perform(
-    app: App, noun: Noun, operation: Operation, where: dict[str, str], given: dict[str, Any]
+    app: App, noun: Noun, operation: Operation, where: dict[str, Any], given: dict[str, Any]
 ) -> tuple[bool, Any]:
     """Whether it changed anything, and its result, or its target as it is now."""
     commands = getattr(app, noun.many).by(actor()).sync
@@ -140,8 +143,8 @@ def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
         metavar = one.field.metavar or _METAVARS[one.kind]
         about = _help(one)
         if one.kind == "flag":
-            flags = f"{one.flag}/--no-{one.flag[2:]}"
-            annotation: Any = Annotated[bool | None, typer.Option(flags, help=about)]
+            off = "" if one.default is False else f"/--no-{one.flag[2:]}"
+            annotation: Any = Annotated[bool | None, typer.Option(one.flag + off, help=about)]
         else:
             annotation = Annotated[str | None, typer.Option(one.flag, metavar=metavar, help=about)]
         yield inspect.Parameter(one.name, _KEYWORD, annotation=annotation, default=None)

@@ -56,16 +56,25 @@ NOUNS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """What operations are about: its names, the record that `get` returns (as a field `one` of its
-    answer), and the error for a value that does not fit."""
+    """What operations are about: its names, the record that `get` returns (or a field `one` of its
+    answer), the error for a value that does not fit, and the field of the record that identifies
+    it: a name, or a number."""
 
     one: str
     many: str
     record: type
     error: type[RotaError] = InputError
+    key: str = "name"
 
     def record_of(self, details: Any) -> Any:
-        return getattr(details, self.one)
+        return details if isinstance(details, self.record) else getattr(details, self.one)
+
+    def key_of(self, record: Any) -> Any:
+        return getattr(record, self.key)
+
+    def named(self, key: str | int) -> str:
+        """`queue "mail"`, `worker 7`"""
+        return f'{self.one} "{key}"' if isinstance(key, str) else f"{self.one} {key}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class Input:
     hint: str = ""
     choices: Mapping[str, str] | None = None
     is_required: bool = False
+    is_flag: bool = False
     error: str | None = None
 
 
@@ -65,9 +66,9 @@ class OperationPage(Page):
         return self.heading
 
 
-def path_of(noun: str, name: str, tenant: str = "") -> str:
+def path_of(noun: str, key: str | int, tenant: str = "") -> str:
     query = "?" + urlencode({"tenant": tenant}) if tenant else ""
-    return f"/{noun}/{quote(name, safe='')}{query}"
+    return f"/{noun}/{quote(str(key), safe='')}{query}"
 
 
 def routes_of(many: str) -> Iterator[Route]:
@@ -78,15 +79,23 @@ def routes_of(many: str) -> Iterator[Route]:
         if operation.creates:
             yield Route(f"/{many}/new", form.ask)
             yield Route(f"/{many}/new", form.act, methods=["POST"])
-        yield Route(f"/{many}/{{name}}/{operation.verb}", form.ask)
-        yield Route(f"/{many}/{{name}}/{operation.verb}", form.act, methods=["POST"])
+        yield Route(f"/{many}/{form.part}/{operation.verb}", form.ask)
+        yield Route(f"/{many}/{form.part}/{operation.verb}", form.act, methods=["POST"])
 
 
 class _OperationForm:
     def __init__(self, noun: Noun, operation: Operation) -> None:
         self._noun, self._operation = noun, operation
         self._action = f"{noun.many}.{operation.verb}"
-        self._inputs = operation.inputs
+        self._inputs, self._key = operation.inputs, noun.key
+
+    @property
+    def part(self) -> str:
+        """The part of the address that names the target."""
+        return f"{{{self._key}:int}}" if self._operation.target.kind == "whole" else "{name}"
+
+    def _is_new(self, request: Request) -> bool:
+        return self._key not in request.path_params
 
     async def ask(self, request: Request) -> Response:
         scope = PageScope(request)
@@ -98,7 +107,7 @@ class _OperationForm:
         scope = PageScope(request)
         scope.check(self._action)
         form = await read_form(request)
-        is_new = "name" not in request.path_params
+        is_new = self._is_new(request)
         where = self._where(scope, form)
         problems: dict[str, str] = {}
         given = self._read(form, request, problems)
@@ -117,7 +126,7 @@ class _OperationForm:
         return await scope.show(page, status=422, section=self._noun.many)
 
     async def _perform(
-        self, scope: PageScope, where: dict[str, str], given: dict[str, Any], form: Form
+        self, scope: PageScope, where: dict[str, Any], given: dict[str, Any], form: Form
     ) -> Response:
         commands = getattr(scope, self._noun.many)
         if self._operation.completes is not None:
@@ -130,26 +139,34 @@ class _OperationForm:
         zone = zone_of(scope.request)
         said = self._operation.says(result, is_changed, lambda at: words.absolute(at, zone))
         is_gone = self._operation.verb == "remove" and result == "removed"
-        path = f"/{self._noun.many}" if is_gone else path_of(self._noun.many, **where)
-        return scope.go(path, f"{self._noun.one.capitalize()} {where['name']} {said}")
+        path = f"/{self._noun.many}" if is_gone else path_of(self._noun.many, *where.values())
+        target = where[self._operation.target.name]
+        return scope.go(path, f"{self._noun.one.capitalize()} {target} {said}")
 
-    def _where(self, scope: PageScope, form: Form | None = None) -> dict[str, str]:
-        is_new = "name" not in scope.request.path_params
+    def _where(self, scope: PageScope, form: Form | None = None) -> dict[str, Any]:
+        """The target, and its tenant."""
+        is_new = self._is_new(scope.request)
         source: Any = form if is_new and form is not None else scope.request.query_params
-        name = (form.text("name") or "") if is_new and form is not None else ""
-        found = {"name": name if is_new else scope.name()}
+        found = {self._operation.target.name: self._target(scope, form)}
         if self._operation.takes("tenant"):
             found["tenant"] = source.get("tenant", "").strip()
         return found
 
+    def _target(self, scope: PageScope, form: Form | None) -> Any:
+        if self._is_new(scope.request):
+            return (form.text("name") if form is not None else None) or ""
+        if self._operation.target.kind == "whole":
+            return scope.request.path_params[self._key]
+        return scope.name()
+
     async def _record(self, scope: PageScope) -> Any:
         """The target; None for what is to be created."""
-        if "name" not in scope.request.path_params:
+        if self._is_new(scope.request):
             return None
         details = await getattr(scope, self._noun.many).get(**self._where(scope))
         return self._noun.record_of(details)
 
-    async def _exists(self, scope: PageScope, where: dict[str, str]) -> bool:
+    async def _exists(self, scope: PageScope, where: dict[str, Any]) -> bool:
         found = await getattr(scope, self._noun.many).list(tenant=where.get("tenant", ""))
         return any(one.name == where["name"] for one in found)
 
@@ -160,7 +177,9 @@ class _OperationForm:
         for one in self._inputs:
             text = form.text(one.name)
             try:
-                if text is not None:
+                if one.kind == "flag" and not one.is_optional:
+                    given[one.name] = text is not None
+                elif text is not None:
                     given[one.name] = one.parse(text, lambda at: at.replace(tzinfo=zone))
                 elif one.is_optional:
                     given[one.name] = None
@@ -177,7 +196,7 @@ class _OperationForm:
     ) -> OperationPage:
         wrong, operation = dict(problems or {}), self._operation
         path, query = scope.request.url.path.removeprefix(scope.root), scope.request.url.query
-        name = "" if record is None else record.name
+        name = "" if record is None else str(self._noun.key_of(record))
         inputs = [
             *(_target_inputs(operation, texts, wrong) if record is None else ()),
             *(_input(one, texts.get(one.name, ""), wrong.get(one.name)) for one in self._inputs),
@@ -193,7 +212,9 @@ class _OperationForm:
             f"{verb} {self._noun.one} {name}".strip(),
             name,
             action=f"{path}?{query}" if query else path,
-            back=path_of(self._noun.many, **self._where(scope)) if name else f"/{self._noun.many}",
+            back=path_of(self._noun.many, *self._where(scope).values())
+            if name
+            else f"/{self._noun.many}",
             about=operation.summary,
             before=operation.asks(record) if operation.asks and record is not None else "",
             inputs=inputs,
@@ -218,7 +239,8 @@ def command_of(noun: Noun, operation: Operation, record: Any) -> str:
     if record is None:
         return ""
     tenant = getattr(record, "tenant", "") if operation.takes("tenant") else ""
-    words = [f"{tenant}/{record.name}" if tenant else record.name]
+    key = str(noun.key_of(record))
+    words = [f"{tenant}/{key}" if tenant else key]
     for argument in operation.inputs:
         value = getattr(record, argument.name, None) if argument.default is UNCHANGED else None
         if value is not None:
@@ -233,8 +255,8 @@ def _input(one: Argument, text: str, error: str | None) -> Input:
     if one.kind == "moment":
         hint = "30min, 2h, 3d, or 2026-11-02 08:00 in your time zone"
     choices = one.field.choices if one.kind == "choice" else None
-    is_required = one.is_required
-    return Input(one.name, one.label, text, small, hint, choices, is_required, error)
+    is_flag = one.kind == "flag" and not one.is_optional
+    return Input(one.name, one.label, text, small, hint, choices, one.is_required, is_flag, error)
 
 
 def _value(one: Argument, record: Any) -> Any:
