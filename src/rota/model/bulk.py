@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from rota.model.fields import Field
 from rota.model.states import END_STATES, OPEN_STATES, RETRIABLE_STATES
 
 Action = Literal["cancel", "retry", "delete"]
+BulkOutcome = Literal["cancelled", "requested", "retried", "deleted", "refused"]
 
 FITTING: dict[Action, tuple[str, ...]] = {
     "cancel": OPEN_STATES,
@@ -21,9 +23,11 @@ class BulkItem:
     """The result for one run: `outcome` is cancelled, requested (its worker was asked to stop),
     retried, deleted, or refused for the `reason`."""
 
-    id: int
-    outcome: str
-    reason: str | None = None
+    id: Annotated[int, Field("The run.", 42)]
+    outcome: Annotated[
+        BulkOutcome, Field("Outcome, or expected outcome of a dry run.", "cancelled")
+    ]
+    reason: Annotated[str | None, Field("Why it was refused.")] = None
 
     @property
     def is_done(self) -> bool:
@@ -34,11 +38,11 @@ class BulkItem:
 class BulkResult:
     """The results of an action on the given runs; after a dry run, the expected ones."""
 
-    action: Action
-    is_dry_run: bool
-    done: int
-    refused: int
-    items: list[BulkItem]
+    action: Annotated[Action, Field("Requested action.", "cancel")]
+    is_dry_run: Annotated[bool, Field("Whether nothing was done.", False)]
+    done: Annotated[int, Field("Number of runs processed.", 1)]
+    refused: Annotated[int, Field("Number of runs refused.", 0)]
+    items: Annotated[list[BulkItem], Field("Each run.")]
 
 
 def would_be(action: Action, run_id: int, state: str | None) -> BulkItem:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from rota.model.attempt import AttemptInfo
+from rota.model.fields import Field
 from rota.model.log import LogLine
 from rota.model.run import RunInfo
 
@@ -17,9 +18,9 @@ Isolation = Literal["waiting", "process", "inline"]
 class Handled:
     """Who marked a run that failed permanently, or its error group, as handled."""
 
-    handled_at: datetime
-    handled_by: str
-    reason: str | None
+    handled_at: Annotated[datetime, Field("When it was handled.")]
+    handled_by: Annotated[str, Field("Who handled it.", "api:ada")]
+    reason: Annotated[str | None, Field("Reason given.", "refunded by hand")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,16 @@ class RunDetails:
     lost with its worker, `isolation` says that it waits to be isolated, or where it is isolated:
     in a separate `process`, or `inline`, in its worker's process."""
 
-    run: RunInfo
-    attempts: list[AttemptInfo]
-    logs: list[LogLine]
-    isolation: Isolation | None = None
-    handled: Handled | None = None
+    run: Annotated[RunInfo, Field("The run.")]
+    attempts: Annotated[list[AttemptInfo], Field("Its attempts, first one first.")]
+    logs: Annotated[list[LogLine], Field("Its most recent log lines, in order.")]
+    isolation: Annotated[
+        Isolation | None,
+        Field(
+            "If a worker was lost with it: whether it waits to run in isolation, or where it does, "
+            "in a separate process or in its worker's."
+        ),
+    ] = None
+    handled: Annotated[
+        Handled | None, Field("Dead letters: who handled it, or its error group.")
+    ] = None

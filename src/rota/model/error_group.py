@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
+
+from rota.model.fields import Field
 
 Standing = Literal["new", "back", "known", "handled", "quiet"]
 ErrorOrder = Literal["last", "most", "first"]
@@ -33,28 +35,41 @@ class ErrorGroup:
     requested range: `counts` in equal intervals, the last one up to now.
     """
 
-    id: str
-    error_type: str
-    error: str
-    file: str | None
-    line: int | None
-    function: str | None
-    jobs: list[str]
-    standing: Standing
-    first_seen_at: datetime
-    last_seen_at: datetime
-    failures: int
-    runs: int
-    recent_failures: int
-    recent_runs: int
-    share: float
-    counts: list[int]
-    last_run_id: int
-    returned_at: datetime | None
-    quiet_since: datetime | None
-    handled_at: datetime | None
-    handled_by: str | None
-    handled_reason: str | None
+    id: Annotated[str, Field("Error group ID; stable across machines.", "5f1c09a2be41")]
+    error_type: Annotated[str, Field("Class of the exception.", "ConnectionError")]
+    error: Annotated[str, Field("The last message.", "503 from the supplier")]
+    file: Annotated[
+        str | None, Field("File in the application's code; null if none.", "shop/app.py")
+    ]
+    line: Annotated[int | None, Field("Line of the last occurrence.", 122)]
+    function: Annotated[str | None, Field("Function in the application's code.", "call_supplier")]
+    jobs: Annotated[list[str], Field("Jobs that failed.", ["call_supplier"])]
+    standing: Annotated[
+        Standing,
+        Field(
+            "`new` for a day, then `known`; `handled`; `back` if it recurred after being handled "
+            "or after a week of silence; `quiet` after a week of silence.",
+            "back",
+        ),
+    ]
+    first_seen_at: Annotated[datetime, Field("First failure.")]
+    last_seen_at: Annotated[datetime, Field("Last failure.")]
+    failures: Annotated[int, Field("Number of failures.", 1592)]
+    runs: Annotated[int, Field("Number of runs that failed permanently with it.", 398)]
+    recent_failures: Annotated[int, Field("Number of failures in the period.", 12)]
+    recent_runs: Annotated[int, Field("Number of runs in the period.", 3)]
+    share: Annotated[float, Field("Share of all failures in the period, 0 to 1.", 0.4)]
+    counts: Annotated[
+        list[int], Field("Failures in equal intervals of the period, up to now.", [0, 4, 8])
+    ]
+    last_run_id: Annotated[int, Field("Run that failed with it last.", 42)]
+    returned_at: Annotated[datetime | None, Field("When it last recurred after a week of silence.")]
+    quiet_since: Annotated[datetime | None, Field("Last failure before that.")]
+    handled_at: Annotated[
+        datetime | None, Field("When it was last handled.", "2026-03-01T09:00:00Z")
+    ]
+    handled_by: Annotated[str | None, Field("Who handled it.", "api:ada")]
+    handled_reason: Annotated[str | None, Field("Reason given.", "the supplier knows")]
 
     @property
     def place(self) -> str | None:
@@ -84,16 +99,16 @@ class ErrorPage:
 class Share:
     """The number of examined runs that have this value."""
 
-    value: str
-    runs: int
+    value: Annotated[str, Field("Value of the field.", "lamp")]
+    runs: Annotated[int, Field("Number of runs with this value.", 311)]
 
 
 @dataclass(frozen=True, slots=True)
 class Trait:
     """What the runs of a group have in common: `name` is `job`, `worker` or `payload.<field>`."""
 
-    name: str
-    shares: list[Share]
+    name: Annotated[str, Field("`job`, `worker` or `payload.<field>`.", "payload.product")]
+    shares: Annotated[list[Share], Field("Most common values.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +116,13 @@ class ErrorDetails:
     """A group, the traceback of its last failure, and what the last `looked_at` failed runs have in
     common."""
 
-    group: ErrorGroup
-    since: datetime
-    traceback: str | None
-    traits: list[Trait]
-    looked_at: int
+    group: Annotated[ErrorGroup, Field("The group.")]
+    since: Annotated[datetime, Field("Start of the counted period.")]
+    traceback: Annotated[
+        str | None,
+        Field(
+            "Traceback of the last failure that has one.", "Traceback (most recent call last): …"
+        ),
+    ]
+    traits: Annotated[list[Trait], Field("What its last failed runs have in common.")]
+    looked_at: Annotated[int, Field("Number of runs examined.", 398)]

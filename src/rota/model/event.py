@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
+from rota.model.fields import Field
 from rota.model.words import duration
 
 Outcome = Literal["started", "debounced", "throttled", "unbound", "filtered", "duplicate"]
@@ -36,19 +37,32 @@ class EventInfo:
     summarises them; `unbound` means that no job was bound.
     """
 
-    tenant: str
-    name: str
-    id: int
-    at: datetime
-    payload: Any
-    key: str | None
-    actor: str | None
-    role: str | None
-    source: Any
-    metadata: Any
-    duplicate_of: int | None
-    deliveries: Any
-    outcome: str
+    tenant: Annotated[str, Field("Tenant.", "")]
+    name: Annotated[str, Field("Name.", "order.paid")]
+    id: Annotated[int, Field("ID.", 7)]
+    at: Annotated[datetime, Field("When it was emitted.")]
+    payload: Annotated[Any, Field("Payload passed to the jobs.", {"order_id": 7})]
+    key: Annotated[str | None, Field("Idempotency key.", "order-7")]
+    actor: Annotated[str | None, Field("User of the application, if given.", "ada")]
+    role: Annotated[str | None, Field("Database role that emitted it.", "shop")]
+    source: Annotated[
+        Any, Field("Where it came from: a table, a hook, a webhook, a run.", {"hook": "django"})
+    ]
+    metadata: Annotated[Any, Field("Metadata passed on to its runs.")]
+    duplicate_of: Annotated[int | None, Field("First event with this key.")]
+    deliveries: Annotated[
+        Any,
+        Field(
+            "One entry for each bound job: its run, or why there is none.",
+            [{"job": "send_receipt", "run": 42}, {"job": "book", "skipped": "filter"}],
+        ),
+    ]
+    outcome: Annotated[
+        str,
+        Field(
+            "started, debounced, throttled, unbound (no job bound), filtered, duplicate.", "started"
+        ),
+    ]
 
     @property
     def told(self) -> list[Delivery]:
@@ -135,11 +149,15 @@ class BindingInfo:
     """A job, the event name or pattern that it is bound to, and the filter that payloads must
     match."""
 
-    pattern: str
-    job: str
-    is_pattern: bool
-    filter: Any
-    is_enabled: bool
+    pattern: Annotated[
+        str, Field("Event name, or a pattern where `*` matches any characters.", "order.*")
+    ]
+    job: Annotated[str, Field("Bound job.", "send_receipt")]
+    is_pattern: Annotated[bool, Field("Whether it is a pattern.", True)]
+    filter: Annotated[
+        Any, Field("Filter that payloads must match; null: none.", {"status": "paid"})
+    ]
+    is_enabled: Annotated[bool, Field("Whether the job is enabled; if not, its runs wait.", True)]
 
 
 def where_from(source: Any) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from rota.errors import SearchError
+from rota.model.fields import Field
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -17,16 +18,16 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 class LogLine:
     """One row of `rota.logs`."""
 
-    at: datetime
-    run_id: int
-    attempt: int
-    seq: int
-    worker: int
-    level: str
-    message: str
-    fields: dict[str, Any] | None
-    job: str = ""
-    tenant: str = ""
+    at: Annotated[datetime, Field("When it was written.")]
+    run_id: Annotated[int, Field("The run that wrote it.", 42)]
+    attempt: Annotated[int, Field("The attempt that wrote it.", 3)]
+    seq: Annotated[int, Field("Its number within the attempt.", 1)]
+    worker: Annotated[int, Field("Worker that wrote it.", 3)]
+    level: Annotated[str, Field("debug, info, warning, error or critical.", "info")]
+    message: Annotated[str, Field("The text.", "sending")]
+    fields: Annotated[dict[str, Any] | None, Field("Structured fields.", {"user": 7})]
+    job: Annotated[str, Field("The job of the run.", "send_welcome")] = ""
+    tenant: Annotated[str, Field("Tenant of the run.", "")] = ""
 
     @property
     def key(self) -> LogKey:

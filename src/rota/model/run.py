@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from rota.model.fields import Field
 from rota.model.states import RunState
 
 
@@ -73,34 +74,45 @@ class RunEnd(NamedTuple):
 class RunInfo:
     """One row of the view `rota.runs`."""
 
-    id: int
-    job: str
-    queue: str
-    state: RunState
-    priority: int
-    payload: dict[str, Any]
-    run_at: datetime
-    attempt: int
-    max_attempts: int
-    key: str | None
-    tenant: str
-    tags: list[str]
-    metadata: dict[str, Any]
-    schedule: str | None
-    scheduled_for: datetime | None
-    triggered_by: dict[str, Any]
-    worker: int | None
-    last_error: str | None
-    message: str | None
-    result: Any
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    duration_ms: float | None
-    expires_at: datetime | None
-    end_reason: str | None
-    attempts_used: int
-    progress: float | None
-    held_by: str | None
-    enqueued_at: datetime | None = None
-    error_group: str | None = None
+    id: Annotated[int, Field("Run ID; never reused.", 42)]
+    job: Annotated[str, Field("Job.", "send_welcome")]
+    queue: Annotated[str, Field("Queue.", "mail")]
+    state: Annotated[RunState, Field("Current state.", "failed")]
+    priority: Annotated[int, Field("Lower runs first.", 5)]
+    payload: Annotated[dict[str, Any], Field("Payload passed to the handler.", {"user_id": 7})]
+    run_at: Annotated[datetime, Field("Earliest start time.")]
+    attempt: Annotated[int, Field("The number of the last attempt; 0 before the first.", 3)]
+    max_attempts: Annotated[int, Field("Maximum attempts.", 3)]
+    key: Annotated[str | None, Field("Idempotency key.", "welcome-7")]
+    tenant: Annotated[str, Field("Tenant.", "")]
+    tags: Annotated[list[str], Field("Tags.", ["mail"])]
+    metadata: Annotated[dict[str, Any], Field("Custom metadata.", {"team": "growth"})]
+    schedule: Annotated[str | None, Field("Schedule that created it.")]
+    scheduled_for: Annotated[datetime | None, Field("Scheduled time that it was created for.")]
+    triggered_by: Annotated[dict[str, Any], Field("What triggered it, and who.", {"type": "code"})]
+    worker: Annotated[int | None, Field("Current or last worker.", 3)]
+    last_error: Annotated[
+        str | None,
+        Field("Error of the last failed attempt.", "SMTPServerDisconnected: connection lost"),
+    ]
+    message: Annotated[str | None, Field("Last progress message of the handler.")]
+    result: Annotated[Any, Field("What the handler returned.")]
+    created_at: Annotated[datetime, Field("When it was enqueued.")]
+    started_at: Annotated[
+        datetime | None, Field("Start of its last attempt.", "2026-03-08T09:00:00Z")
+    ]
+    finished_at: Annotated[datetime | None, Field("End time.", "2026-03-08T09:00:31Z")]
+    duration_ms: Annotated[float | None, Field("Duration of its last attempt.", 214.5)]
+    expires_at: Annotated[
+        datetime | None, Field("The run is cancelled if it has not started by then.")
+    ]
+    end_reason: Annotated[str | None, Field("Why it ended.", "attempts used up")]
+    attempts_used: Annotated[int, Field("Number of attempts used.", 3)]
+    progress: Annotated[float | None, Field("Progress reported by the handler, from 0 to 1.")]
+    held_by: Annotated[str | None, Field("What holds it back while queued.")]
+    enqueued_at: Annotated[
+        datetime | None, Field("When it was last queued.", "2026-03-08T09:00:00Z")
+    ] = None
+    error_group: Annotated[
+        str | None, Field("The group that its last error belongs to: see `/errors`.")
+    ] = None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from rota.model.fields import Field
 
 
 @dataclass(frozen=True, slots=True)
 class RunCount:
     """The number of runs of a job in a state."""
 
-    job: str
-    state: str
-    runs: int
+    job: Annotated[str, Field("Job.", "send_welcome")]
+    state: Annotated[str, Field("State.", "failed")]
+    runs: Annotated[int, Field("Number of runs.", 412)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +22,12 @@ class RunCounts:
     """How many runs match a filter. If not `is_exact`, the number is a lower bound, because
     counting is limited; `cursor` continues it."""
 
-    runs: int
-    is_exact: bool
-    groups: list[RunCount]
-    cursor: int | None = None
+    runs: Annotated[int, Field("Number of matching runs.", 412)]
+    is_exact: Annotated[
+        bool, Field("Whether the count is exact; otherwise it is a lower bound.", True)
+    ]
+    groups: Annotated[list[RunCount], Field("By job and state.")]
+    cursor: Annotated[int | None, Field("Cursor to continue counting.")] = None
 
 
 @dataclass(frozen=True, slots=True)

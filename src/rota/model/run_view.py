@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
+
+from rota.model.fields import Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +14,9 @@ class RunView:
     """A saved view of the list of runs. `query` is the filter as in its page URL:
     `state=failed&since=24h`."""
 
-    name: str
-    query: str
-    created_by: str
-    created_at: datetime
+    name: Annotated[str, Field("Name.", "Failed today")]
+    query: Annotated[
+        str, Field("Filter, as in the page URL of the list of runs.", "state=failed&since=24h")
+    ]
+    created_by: Annotated[str, Field("Who saved it.", "ada")]
+    created_at: Annotated[datetime, Field("When it was saved.")]

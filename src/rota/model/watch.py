@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
+
+from rota.model.fields import Field
 
 OPERATIONS = ("insert", "update", "delete")
 _PART = re.compile(r"\s*([a-z]+)\s*(?:\[([^\]]*)\])?\s*(?:,|$)")
@@ -19,18 +22,27 @@ class WatchInfo:
     what was installed.
     """
 
-    id: int
-    tenant: str
-    table_name: str
-    event: str
-    operations: list[str]
-    update_of: list[str] | None
-    columns: list[str] | None
-    condition: str | None
-    tenant_column: str | None
-    created_at: datetime
-    created_by: str
-    drift: list[str]
+    id: Annotated[int, Field("ID.", 1)]
+    tenant: Annotated[str, Field("Tenant of its events, unless a column holds it.", "")]
+    table_name: Annotated[str, Field("Table name when the watch was created.", "public.orders")]
+    event: Annotated[str, Field("Event name, followed by a dot and the operation.", "orders")]
+    operations: Annotated[
+        list[str], Field("Operations watched: insert, update, delete.", ["insert", "update"])
+    ]
+    update_of: Annotated[
+        list[str] | None,
+        Field(
+            "Updates emit an event only if one of these columns changed; null: always.", ["status"]
+        ),
+    ]
+    columns: Annotated[list[str] | None, Field("Columns included in the payload; null: all.")]
+    condition: Annotated[
+        str | None, Field("SQL condition on the row; null: all rows.", "new.total > 100")
+    ]
+    tenant_column: Annotated[str | None, Field("Column that holds the tenant of each row.")]
+    created_at: Annotated[datetime, Field("When it was created.")]
+    created_by: Annotated[str, Field("Who created it.", "cli:ada")]
+    drift: Annotated[list[str], Field("Where the database differs from what was installed.", [])]
 
     @property
     def watched(self) -> str:
@@ -66,13 +78,18 @@ class Replayed:
     run of another event (because the job combines bursts), and events that were delivered before,
     did not match the job's filters, or were locked by another transaction."""
 
-    events: int
-    started: int
-    joined: int
-    delivered_before: int
-    filtered: int
-    held: int
-    is_dry_run: bool
+    events: Annotated[int, Field("Number of matching events.", 12)]
+    started: Annotated[int, Field("Number of runs started, or that would be.", 9)]
+    joined: Annotated[
+        int,
+        Field("Number of events that joined the run of another event (debounce or throttle).", 0),
+    ]
+    delivered_before: Annotated[int, Field("Number of events already delivered to the job.", 2)]
+    filtered: Annotated[int, Field("Number of events that do not match the job's filters.", 1)]
+    held: Annotated[
+        int, Field("Number of events locked by another transaction; try them again.", 0)
+    ]
+    is_dry_run: Annotated[bool, Field("Whether they were only counted.", True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +104,9 @@ class Received:
 class Refusal:
     """Webhook requests that were refused in one minute: why, from where and how often."""
 
-    hook: str
-    reason: str
-    address: str
-    minute: datetime
-    refusals: int
-    last_at: datetime
+    hook: Annotated[str, Field("The webhook.", "stripe")]
+    reason: Annotated[str, Field("Why it was refused.", "signature")]
+    address: Annotated[str, Field("Address of the client.", "192.0.2.7")]
+    minute: Annotated[datetime, Field("Start of the minute.")]
+    refusals: Annotated[int, Field("Number of refusals in that minute.", 3)]
+    last_at: Annotated[datetime, Field("Time of the last one.")]

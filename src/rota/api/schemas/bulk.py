@@ -8,18 +8,13 @@ from pydantic import Field
 
 from rota.api.schemas.runs import RunState
 from rota.api.schemas.values import BIGGEST_ID, Instant, Payload, Reason, Seconds
-from rota.api.schemas.views import Body, examples, list_of, page, view
+from rota.api.schemas.views import Body, examples, page, view_of
 from rota.model.bulk import BulkItem, BulkResult
 from rota.model.bulk_action import BulkAction
 from rota.model.run_counts import RunCount, RunCounts
 
 MOST = 10_000
 Verb = Literal["retry", "cancel", "delete"]
-_AT = "2026-03-08T09:00:00Z"
-_ITEMS: list[dict[str, Any]] = [
-    {"id": 42, "outcome": "cancelled", "reason": None},
-    {"id": 43, "outcome": "refused", "reason": "run 43 has already ended (succeeded)"},
-]
 
 
 class Filter(Body):
@@ -156,93 +151,9 @@ class BulkStep(Body):
     reason: Reason = None
 
 
-BulkItemView = view(
-    BulkItem,
-    "BulkItem",
-    {
-        "id": "The run.",
-        "outcome": "Outcome, or expected outcome of a dry run.",
-        "reason": "Why it was refused.",
-    },
-    _ITEMS[0],
-    outcome=Literal["cancelled", "requested", "retried", "deleted", "refused"],
-)
-BulkResultView = view(
-    BulkResult,
-    "BulkResult",
-    {
-        "action": "Requested action.",
-        "is_dry_run": "Whether nothing was done.",
-        "done": "Number of runs processed.",
-        "refused": "Number of runs refused.",
-        "items": "Each run.",
-    },
-    {
-        "action": "cancel",
-        "is_dry_run": False,
-        "done": 1,
-        "refused": 1,
-        "items": _ITEMS,
-    },
-    items=list_of(BulkItemView),
-)
-BulkActionView = view(
-    BulkAction,
-    "BulkAction",
-    {
-        "id": "ID.",
-        "verb": "Action.",
-        "filter": "Filter that selects the runs, with absolute times.",
-        "payload": "Retry only: replacement payload.",
-        "delay_seconds": "Retry only: delay.",
-        "limit": "Maximum number of runs.",
-        "rate": "Maximum runs per second.",
-        "actor": "Who started it.",
-        "reason": "Reason.",
-        "state": "State of the bulk action.",
-        "done": "Number of runs processed.",
-        "skipped": "Number of runs skipped because they were deleted or had changed state.",
-        "failed": "Number of runs that failed.",
-        "total": "Number of selected runs counted so far.",
-        "is_counted": "Whether counting is complete.",
-        "problems": "The first 20 failed runs, with the reason.",
-        "error": "Why it is not continuing.",
-        "created_at": "When it was started. Runs enqueued later are not affected.",
-        "changed_at": "When it last made progress or was changed.",
-        "finished_at": "End time.",
-        "has_worker": "Whether a live worker is available to carry it out.",
-    },
-    {
-        "id": 7, "verb": "retry", "filter": {"job": "send_welcome", "dead": True},
-        "payload": None, "delay_seconds": None, "limit": None, "rate": 50.0, "actor": "ada",
-        "reason": "the provider is back", "state": "running", "done": 1200, "skipped": 3,
-        "failed": 1, "total": 21638, "is_counted": True,
-        "problems": [{"id": 43, "reason": "run 43 cannot be retried: its key is held by run 44"}],
-        "error": None, "created_at": _AT, "changed_at": _AT, "finished_at": None,
-        "has_worker": True,
-    },
-)  # fmt: skip
+BulkItemView = view_of(BulkItem)
+BulkResultView = view_of(BulkResult)
+BulkActionView = view_of(BulkAction)
 BulkActionPage = page(BulkActionView)
-RunCountView = view(
-    RunCount,
-    "RunCount",
-    {"job": "Job.", "state": "State.", "runs": "Number of runs."},
-    {"job": "send_welcome", "state": "failed", "runs": 412},
-)
-RunCountsView = view(
-    RunCounts,
-    "RunCounts",
-    {
-        "runs": "Number of matching runs.",
-        "is_exact": "Whether the count is exact; otherwise it is a lower bound.",
-        "groups": "By job and state.",
-        "cursor": "Cursor to continue counting.",
-    },
-    {
-        "runs": 412,
-        "is_exact": True,
-        "groups": [{"job": "send_welcome", "state": "failed", "runs": 412}],
-        "cursor": None,
-    },
-    groups=list_of(RunCountView),
-)
+RunCountView = view_of(RunCount)
+RunCountsView = view_of(RunCounts)

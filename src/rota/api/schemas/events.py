@@ -8,57 +8,14 @@ from pydantic import Field
 
 from rota.api.schemas.runs import Enqueued
 from rota.api.schemas.values import BIGGEST_ID, Instant, KeySeconds, Payload, Reason, Seconds
-from rota.api.schemas.views import Body, examples, page, view
+from rota.api.schemas.views import Body, examples, page, view_of
 from rota.model.event import BindingInfo, EventInfo
 from rota.model.watch import Refusal, Replayed, WatchInfo
 
-_AT = "2026-03-08T09:00:00Z"
-_EVENT: dict[str, Any] = {
-    "tenant": "", "name": "order.paid", "id": 7, "at": _AT, "payload": {"order_id": 7},
-    "key": "order-7", "actor": "ada", "role": "shop", "source": {"hook": "django"},
-    "metadata": None, "duplicate_of": None, "outcome": "started",
-    "deliveries": [{"job": "send_receipt", "run": 42}, {"job": "book", "skipped": "filter"}],
-}  # fmt: skip
-EventView = view(
-    EventInfo,
-    "Event",
-    {
-        "tenant": "Tenant.",
-        "name": "Name.",
-        "id": "ID.",
-        "at": "When it was emitted.",
-        "payload": "Payload passed to the jobs.",
-        "key": "Idempotency key.",
-        "actor": "User of the application, if given.",
-        "role": "Database role that emitted it.",
-        "source": "Where it came from: a table, a hook, a webhook, a run.",
-        "metadata": "Metadata passed on to its runs.",
-        "duplicate_of": "First event with this key.",
-        "deliveries": "One entry for each bound job: its run, or why there is none.",
-        "outcome": "started, debounced, throttled, unbound (no job bound), filtered, duplicate.",
-    },
-    _EVENT,
-)
+EventView = view_of(EventInfo)
 EventPage = page(EventView)
 
-BindingView = view(
-    BindingInfo,
-    "Binding",
-    {
-        "pattern": "Event name, or a pattern where `*` matches any characters.",
-        "job": "Bound job.",
-        "is_pattern": "Whether it is a pattern.",
-        "filter": "Filter that payloads must match; null: none.",
-        "is_enabled": "Whether the job is enabled; if not, its runs wait.",
-    },
-    {
-        "pattern": "order.*",
-        "job": "send_receipt",
-        "is_pattern": True,
-        "filter": {"status": "paid"},
-        "is_enabled": True,
-    },
-)
+BindingView = view_of(BindingInfo)
 
 
 class NewEvent(Body):
@@ -102,67 +59,11 @@ class Emitted(Body):
     runs: list[Enqueued] = Field(description="Runs, one for each bound job.")
 
 
-WatchView = view(
-    WatchInfo,
-    "Watch",
-    {
-        "id": "ID.",
-        "tenant": "Tenant of its events, unless a column holds it.",
-        "table_name": "Table name when the watch was created.",
-        "event": "Event name, followed by a dot and the operation.",
-        "operations": "Operations watched: insert, update, delete.",
-        "update_of": "Updates emit an event only if one of these columns changed; null: "
-"always.",
-        "columns": "Columns included in the payload; null: all.",
-        "condition": "SQL condition on the row; null: all rows.",
-        "tenant_column": "Column that holds the tenant of each row.",
-        "created_at": "When it was created.",
-        "created_by": "Who created it.",
-        "drift": "Where the database differs from what was installed.",
-    },
-    {
-        "id": 1, "tenant": "", "table_name": "public.orders", "event": "orders",
-        "operations": ["insert", "update"], "update_of": ["status"], "columns": None,
-        "condition": "new.total > 100", "tenant_column": None, "created_at": _AT,
-        "created_by": "cli:ada", "drift": [],
-    },
-)  # fmt: skip
+WatchView = view_of(WatchInfo)
 
-ReplayedView = view(
-    Replayed,
-    "Replayed",
-    {
-        "events": "Number of matching events.",
-        "started": "Number of runs started, or that would be.",
-        "joined": "Number of events that joined the run of another event (debounce or "
-"throttle).",
-        "delivered_before": "Number of events already delivered to the job.",
-        "filtered": "Number of events that do not match the job's filters.",
-        "held": "Number of events locked by another transaction; try them again.",
-        "is_dry_run": "Whether they were only counted.",
-    },
-    {
-        "events": 12, "started": 9, "joined": 0, "delivered_before": 2, "filtered": 1, "held": 0,
-        "is_dry_run": True,
-    },
-)  # fmt: skip
+ReplayedView = view_of(Replayed)
 
-RefusalView = view(
-    Refusal,
-    "Refusal",
-    {
-        "hook": "The webhook.",
-        "reason": "Why it was refused.",
-        "address": "Address of the client.",
-        "minute": "Start of the minute.",
-        "refusals": "Number of refusals in that minute.",
-        "last_at": "Time of the last one.",
-    },
-    {
-        "hook": "stripe", "reason": "signature", "address": "192.0.2.7", "minute": _AT,
-        "refusals": 3, "last_at": _AT,
-    },
-)  # fmt: skip
+RefusalView = view_of(Refusal)
 RefusalPage = page(RefusalView)
 
 _Text = Annotated[str, Field(min_length=1, max_length=200)]

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from itertools import islice
-from types import GenericAlias
+from types import GenericAlias, UnionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from pydantic import (
@@ -128,6 +128,8 @@ def _nested(inner: Any) -> Any:
     """Return the view of a record, or of a list of records, in a field; None for plain values."""
     if isinstance(inner, type) and is_dataclass(inner):
         return view_of(inner)
+    if isinstance(inner, UnionType) and is_dataclass(get_args(inner)[0]):
+        return view_of(get_args(inner)[0]) | None
     if get_origin(inner) is list and is_dataclass(get_args(inner)[0]):
         return list_of(view_of(get_args(inner)[0]))
     return None

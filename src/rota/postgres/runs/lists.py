@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rota.errors import FilterError
-from rota.model.bulk import Action, BulkItem
+from rota.model.bulk import Action, BulkItem, BulkOutcome
 from rota.model.list_filters import TimeOrder
 from rota.model.page import PAGE_BYTES, fitting
 from rota.model.run import RunInfo
@@ -326,5 +326,5 @@ def act_on_many(
 
 
 def as_item(row: dict[str, Any]) -> BulkItem:
-    outcome = "refused" if row["refusal"] else row["answer"]
+    outcome: BulkOutcome = "refused" if row["refusal"] else row["answer"]
     return BulkItem(row["run_id"], outcome, row["refusal"])
