@@ -27,6 +27,7 @@ _SECTIONS = {
 _MANY = {
     "failing_job": ("failing job", "failing jobs"),
     "unserved_work": ("job without a worker", "jobs without a worker"),
+    "refused_payload": ("job with refused payloads", "jobs with refused payloads"),
     "worker": ("worker with problems", "workers with problems"),
     "full_queue": ("full queue", "full queues"),
     "paused_queue": ("paused queue", "paused queues"),
@@ -96,7 +97,7 @@ def _row(need: Need) -> Row:
     match need.kind:
         case "failing_job":
             return Row(need, path, "See errors", f"/errors?{urlencode({'job': need.name})}")
-        case "unserved_work" if need.subject == "job":
+        case "refused_payload" | "unserved_work" if need.subject == "job":
             waiting = urlencode({"job": need.name, "state": "queued"})
             return Row(need, path, "See waiting runs", f"/runs?{waiting}")
         case "full_queue":

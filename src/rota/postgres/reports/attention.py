@@ -132,6 +132,14 @@ class UnservedWork:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedPayloads:
+    job: str
+    runs: int
+    since: datetime | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TroubledWorker:
     id: int
     name: str
@@ -191,6 +199,11 @@ def parked_schedules(limit: int) -> Plan[list[ParkedSchedule]]:
 def paused_tenants(limit: int) -> Plan[list[PausedTenant]]:
     rows = yield Ask("attention/paused_tenants", {"limit": limit})
     return [PausedTenant(**row) for row in rows]
+
+
+def refused_payloads() -> Plan[list[RefusedPayloads]]:
+    rows = yield Ask("attention/refused_payloads", {})
+    return [RefusedPayloads(**row) for row in rows]
 
 
 def slow_runs(least_seconds: float) -> Plan[list[SlowRun]]:

@@ -651,7 +651,7 @@ CREATE FUNCTION rota.is_of_other_release(o rota.open_runs) RETURNS boolean LANGU
 $$;
 
 -- What a run waits for whose payload was refused, in the words of its last error.
--- Called by: hold_refused_runs, refuse_runs, why_refused.
+-- Called by: hold_refused_runs, refuse_runs, sql/attention/refused_payloads.sql, why_refused.
 CREATE FUNCTION rota.refusal_words(of_run bigint) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT 'payload refused by ' || string_agg(format('build %s%s: %s', left(r.build, 8),
         CASE WHEN r.release <> '' THEN format(' (release %s)', r.release) ELSE '' END, r.error), '; '

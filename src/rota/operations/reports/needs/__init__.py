@@ -20,6 +20,7 @@ _SLOW = partial(rows.slow_runs, LEAST_SLOW_SECONDS)
 KINDS: tuple[Kind, ...] = (
     Kind("unserved_work", "job", "failed", work.unserved),
     Kind("failing_job", "job", "failed", work.failing),
+    Kind("refused_payload", "job", "failed", every(rows.refused_payloads, work.refused)),
     Kind("worker", "worker", "lost", every(rows.troubled_workers, work.troubled)),
     Kind("full_queue", "queue", "failed", every(rows.full_queues, lanes.full)),
     Kind("paused_queue", "queue", "paused", every(_PAUSED, lanes.paused)),

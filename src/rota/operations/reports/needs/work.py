@@ -12,7 +12,13 @@ from rota.model.words import duration, number, plural
 from rota.operations.reports.needs.kind import NeedText, command
 from rota.postgres.plans import Plan
 from rota.postgres.reports import attention
-from rota.postgres.reports.attention import JobFailures, SlowRun, TroubledWorker, UnservedWork
+from rota.postgres.reports.attention import (
+    JobFailures,
+    RefusedPayloads,
+    SlowRun,
+    TroubledWorker,
+    UnservedWork,
+)
 
 _SHARES = (0.99, 0.5)
 
@@ -51,6 +57,18 @@ def _unserved(row: UnservedWork) -> NeedText:
         row.since,
         command("workers", "list"),
         {"waiting": row.queued, "queue": row.queue},
+    )
+
+
+def refused(row: RefusedPayloads) -> NeedText:
+    held = plural(row.runs, "run is", "runs are")
+    return NeedText(
+        row.job,
+        f"needs another release: {held} held, because no live worker accepts the payload",
+        row.reason,
+        row.since,
+        command("runs", "list", "--job", row.job, "--state", "queued"),
+        {"held": row.runs},
     )
 
 
