@@ -92,6 +92,50 @@ async def test_nothing_of_a_handler_stays_in_a_session_of_the_poolers(
                 assert await cursor.fetchone() == ('"$user", public',)
 
 
+_SPOIL = """
+CREATE FUNCTION public.spoil(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$ BEGIN
+    CREATE TEMP TABLE leftover (n int);
+    EXECUTE 'DECLARE held CURSOR WITH HOLD FOR SELECT 1';
+    EXECUTE 'PREPARE leftover AS SELECT 1';
+    SET search_path = elsewhere;
+    PERFORM pg_advisory_lock(4711);
+    RETURN pg_catalog.jsonb_build_object('success', 1 / (payload ->> 'n')::int = 1, 'message', 'x');
+END $$
+"""
+_LEFT = """
+SELECT (SELECT count(*) FROM pg_class WHERE relname = 'leftover'),
+    (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711),
+    (SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_cursors),
+    current_setting('search_path')
+"""
+
+
+@pytest.mark.parametrize(("n", "state"), [(1, "succeeded"), (0, "failed")])
+@pytest.mark.parametrize("role", [None, "pooled_clerk"])
+async def test_nothing_of_a_function_stays_in_a_session_of_the_poolers(
+    pooled_url: str, engine: Engine, role: str | None, n: int, state: str
+) -> None:
+    """Above all nothing of a role through which jobs run: a temporary table comes before those of
+    whoever gets the server's connection next, and its triggers would run as that one."""
+    engine.conn.execute(_SPOIL)
+    try:
+        if role is not None:
+            engine.conn.execute(f"CREATE ROLE {role}".encode())
+            engine.rows("SELECT rota.allow_run_as(%s)", role)
+        engine.job("spoil", kind="sql", function_name="public.spoil", max_attempts=1, run_as=role)
+        app = rota.App(config=load_config(pooled_url, {}))
+        async with app, app.worker():
+            run = engine.enqueue("spoil", {"n": n})
+            assert (await app.runs.wait(run, timeout=60)).state == state
+            async with await psycopg.AsyncConnection.connect(pooled_url, autocommit=True) as conn:
+                for _ in range(20):  # whichever of its connections the pooler lends
+                    cursor = await conn.execute(_LEFT, prepare=False)
+                    assert await cursor.fetchone() == (0, 0, 0, 0, '"$user", public')
+    finally:
+        if role is not None:
+            engine.conn.execute(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}".encode())
+
+
 async def test_a_worker_says_that_it_polls(
     pooled_url: str, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:

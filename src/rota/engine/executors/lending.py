@@ -31,15 +31,19 @@ class Lending:
         given = {"name": self.name, "idle": self.idle}
         return handlers.lend(self._statements, **given, level=level, is_local=is_local, opens=opens)
 
-    def end(self, *, is_settled: bool = False) -> Statement:
+    def end(self, *, is_settled: bool = False, clears: bool = False) -> Statement:
         """Several statements in one: for a cursor that fills in parameters by itself. Deferred
         constraints are checked first, with the settings of the handler: otherwise they would fail
-        in COMMIT, after an end that looked written. Returns the transaction's identity, and sets
-        the savepoint behind which the end of the run is written."""
+        in COMMIT, after an end that looked written. `clears` removes what is left in the session,
+        temporary tables above all. Returns the transaction's identity, and sets the savepoint
+        behind which the end of the run is written."""
         reset, parameters = self.reset()
-        mark, _ = handlers.mark(self._statements)
-        settle = "" if is_settled else f"{handlers.settle(self._statements)[0]};\n"
-        return f"{settle}{reset};\n{mark}", parameters
+        steps = [reset, handlers.mark(self._statements)[0]]
+        if clears:
+            steps.insert(0, handlers.clear(self._statements)[0])
+        if not is_settled:
+            steps.insert(0, handlers.settle(self._statements)[0])
+        return ";\n".join(steps), parameters
 
     def reset(self) -> Statement:
         """The same without checking deferred constraints, and without a savepoint."""

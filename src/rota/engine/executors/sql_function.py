@@ -3,15 +3,16 @@
 The order on the attempt's own connection: BEGIN, the timeout as a statement of its own (inside the
 statement of the call it would do nothing), the call, deferred constraints, the fenced end, COMMIT.
 The connection is closed afterwards, because a function leaves settings, temporary tables and
-advisory locks behind. A procedure that commits by itself has no such transaction: at least once.
+advisory locks behind; behind a pooler, which keeps its own connection, these are removed before. A
+procedure that commits by itself has no such transaction: at least once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from math import ceil
 from typing import Any
 
@@ -97,7 +98,7 @@ class SqlFunctionCall:
                 raise NeedsSession
             answer = await self._ask(conn, call, is_local=False)
             return Decided(decide(answer), self._duration_ms)
-        async with conn.transaction():
+        async with self._transaction(conn):
             answer = await self._ask(conn, call, is_local=True)
             await self._close_up(conn, call)
             if self._told.is_set():
@@ -105,6 +106,18 @@ class SqlFunctionCall:
             outcome, duration_ms = decide(answer), self._duration_ms
             await self._write(conn, outcome, duration_ms)
         return CommittedItself(outcome, duration_ms)
+
+    @asynccontextmanager
+    async def _transaction(self, conn: AsyncConnection[Any]) -> AsyncIterator[None]:
+        """Roll back by closing the connection if it leads to a pooler: the pooler then closes its
+        own, with everything that the function has left there."""
+        async with conn.transaction():
+            try:
+                yield
+            except BaseException:
+                if not self._has_session:
+                    await conn.close()
+                raise
 
     async def _ask(
         self, conn: AsyncConnection[Any], call: SqlCall, is_local: bool
@@ -141,10 +154,9 @@ class SqlFunctionCall:
             await AsyncClientCursor(conn).execute(*self._lending.reset())
             await self._limit(conn)
 
-        last = self._lending.end()
         if call.settle is not None:
             await settle(conn, call, self._statements, reset)
-            last = self._lending.end(is_settled=True)
+        last = self._lending.end(is_settled=call.settle is not None, clears=not self._has_session)
         await AsyncClientCursor(conn).execute(*last)
 
     async def _write(

@@ -31,6 +31,11 @@ def take_back(statements: Statements, *, idle: str) -> Statement:
     return statements.get("session/take_back"), {"idle": idle}
 
 
+def clear(statements: Statements) -> Statement:
+    """Remove everything that users' code has left in the session."""
+    return statements.get("session/reset"), {}
+
+
 def mark(statements: Statements) -> Statement:
     """Set a savepoint, for the case that the end of the run has to be written again."""
     return statements.get("session/mark"), {}
