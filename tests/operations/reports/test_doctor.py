@@ -281,4 +281,9 @@ async def test_walls_between_roles(app: rota.App, engine: Engine) -> None:
     one = found(report, "open_schemas")
     assert (one.verdict, one.figure) == ("warn", "public")
     assert one.commands == ['REVOKE CREATE ON SCHEMA "public" FROM PUBLIC;']
+    engine.rows("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    engine.rows('CREATE SCHEMA "a"" FROM x; DROP TABLE t; --"')
+    engine.rows('GRANT CREATE ON SCHEMA "a"" FROM x; DROP TABLE t; --" TO PUBLIC')
+    (command,) = found(await app.doctor.get(), "open_schemas").commands
+    assert command == 'REVOKE CREATE ON SCHEMA "a"" FROM x; DROP TABLE t; --" FROM PUBLIC;'
     assert found(report, "owner").verdict == "warn"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota.model.finding import Finding, graded
+from rota.operations.reports.checks.transactions import quoted
 from rota.postgres.plans import Plan
 from rota.postgres.reports.doctor import Walls, walls
 
@@ -31,5 +32,7 @@ def schemas(row: Walls) -> Finding:
         "statements. Rota's functions do not use it; your own statements, SQL jobs, and Rota's "
         "statements behind a pooler may.",
         advice="revoke the privilege (PostgreSQL 15 and newer do not grant it).",
-        commands=[f'REVOKE CREATE ON SCHEMA "{name}" FROM PUBLIC;' for name in row.open_schemas],
+        commands=[
+            f"REVOKE CREATE ON SCHEMA {quoted(name)} FROM PUBLIC;" for name in row.open_schemas
+        ],
     )  # fmt: skip
