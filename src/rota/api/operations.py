@@ -4,8 +4,9 @@
 |---|---|
 | `list` | `GET /queues` |
 | `get` | `GET /queues/{name}` |
-| `set` | `PATCH /queues/{name}`, or `PUT` if it creates what does not exist |
-| `remove` | `DELETE /limits/{name}` |
+| `create` | `POST /jobs`, with the name in the body |
+| `set`, `update` | `PATCH /queues/{name}`, or `PUT` if it creates what does not exist |
+| `remove`, `delete` | `DELETE /limits/{name}` |
 | others | `POST /queues/{name}/pause` |
 
 The body holds the arguments; `tenant` is a query parameter, `version` the header `If-Match`.
@@ -14,23 +15,25 @@ The body holds the arguments; `tenant` is a query parameter, `version` the heade
 from __future__ import annotations
 
 import inspect
-from typing import Annotated, Any
+from collections.abc import Iterable
+from functools import cache
+from typing import Annotated, Any, Literal, is_typeddict
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from rota.api.changes import set_changed, telling
 from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Limit, Seconds, read_cursor
+from rota.api.schemas.values import Cursor, Limit, Metadata, Seconds, read_cursor, read_metadata
 from rota.api.schemas.views import Body, ChangeBody, examples, name_of, page, view_of
 from rota.api.state import RequestScope, Scoped
-from rota.model.fields import UNCHANGED, Argument, arguments_of
+from rota.model.fields import UNCHANGED, Argument, arguments_of, settings_of
 from rota.operations.registry import Noun, Operation, commands_of, operations_of, plan_of
 
-_METHODS = {"set": "PATCH", "remove": "DELETE"}
+_METHODS = {"set": "PATCH", "update": "PATCH", "remove": "DELETE", "delete": "DELETE"}
 _PARAMETER = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -48,7 +51,13 @@ def routes_of(many: str, *place: type) -> APIRouter:
 
 
 def _add(
-    routes: APIRouter, path: str, endpoint: Any, model: Any, responses: Any, method: str = "GET"
+    routes: APIRouter,
+    path: str,
+    endpoint: Any,
+    model: Any,
+    responses: Any,
+    method: str = "GET",
+    status: int = 200,
 ) -> None:
     routes.add_api_route(
         path,
@@ -57,6 +66,7 @@ def _add(
         response_model=model,
         operation_id=endpoint.__name__,
         responses=responses,
+        status_code=status,
     )
 
 
@@ -105,18 +115,27 @@ def _set_etag(noun: Noun, response: Response, record: Any) -> None:
 
 
 def _add_operation(routes: APIRouter, noun: Noun, operation: Operation) -> None:
-    method = "PUT" if operation.creates else _METHODS.get(operation.verb, "POST")
-    path = _path(noun, operation.plan) + (f"/{operation.verb}" if method == "POST" else "")
-    statuses = [] if operation.creates else [404]
-    statuses += [412] if operation.takes("version") else [409]
+    method, path = _address(noun, operation)
+    is_created = path == f"/{noun.many}"
+    statuses = [409] if operation.creates else [404, 409]
+    statuses += [412] if operation.takes("version") else []
     responses = problems(*statuses, *(() if method == "DELETE" else WITH_BODY))
     if operation.is_switch:
         responses |= telling()
-    if operation.takes("version"):
+    if operation.takes("version") and method != "DELETE":
         responses |= _tag(noun)
+    if is_created:
+        responses |= tagged(201)
     model = view_of(noun.record) if _answers_record(noun, operation) else _result(noun, operation)
     endpoint = _act(noun, operation, has_body=method != "DELETE")
-    _add(routes, path, endpoint, model, responses, method)
+    _add(routes, path, endpoint, model, responses, method, 201 if is_created else 200)
+
+
+def _address(noun: Noun, operation: Operation) -> tuple[str, str]:
+    if operation.verb == "create":
+        return "POST", f"/{noun.many}"
+    method = "PUT" if operation.creates else _METHODS.get(operation.verb, "POST")
+    return method, _path(noun, operation.plan) + (f"/{operation.verb}" if method == "POST" else "")
 
 
 def _answers_record(noun: Noun, operation: Operation) -> bool:
@@ -127,10 +146,14 @@ def _result(noun: Noun, operation: Operation) -> type[BaseModel]:
     """The answer of an operation whose result is a plain value."""
     name = f"{operation.verb.capitalize()}{name_of(noun.record)}Result"
     about = (inspect.getdoc(operation.plan) or "").rpartition("Returns ")[2].rstrip(".")
+    target = operation.target
     inside = {
-        "__annotations__": {operation.result_name: operation.result},
+        "__annotations__": {target.name: target.type, operation.result_name: operation.result},
+        target.name: Field(description=target.field.help),
         operation.result_name: Field(description=f"{about[:1].upper()}{about[1:]}."),
-        "model_config": examples({operation.result_name: operation.example}),
+        "model_config": examples(
+            {target.name: target.field.example, operation.result_name: operation.example}
+        ),
     }
     return type(name, (BaseModel,), inside | {"__doc__": "What was done.", "__module__": __name__})
 
@@ -143,18 +166,21 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
     ) -> Any:
         commands = getattr(scope, noun.many)
         sent = body.model_dump(exclude_unset=True) if body else {}
+        named = {target: given.get(target) or sent[target]}
         found = await getattr(commands, operation.verb)(**given, **sent)
         if operation.is_switch:
             set_changed(response, found)
-            where = {name: it for name, it in given.items() if name in (target, "tenant")}
+            where = named | {name: it for name, it in given.items() if name == "tenant"}
             found = noun.record_of(await commands.get(**where))
         if not _answers_record(noun, operation):
-            return {operation.result_name: found}
+            after = sent.get(operation.renames_to, named[target])
+            return {target: after, operation.result_name: found}
         _set_etag(noun, response, found)
         return found
 
-    parameters = [_target(operation.target), _RESPONSE]
-    inputs = []
+    is_created = operation.verb == "create"
+    parameters = [_RESPONSE] if is_created else [_target(operation.target), _RESPONSE]
+    inputs = [operation.target] if is_created else []
     for one in operation.arguments[1:]:
         if one.name == "version":
             parameters.append(_parameter(one.name, Version))
@@ -168,22 +194,34 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
 
 
 def _body(noun: Noun, operation: Operation, inputs: list[Argument]) -> inspect.Parameter:
-    is_change = any(one.default is UNCHANGED for one in inputs)
-    name = f"{operation.verb.capitalize()}{name_of(noun.record)}"
-    shown = {one.name: one.field.example for one in inputs if one.field.example is not None}
-    fields = {one.name: _field(one) for one in inputs}
-    inside: dict[str, Any] = {name: default for name, (_, default) in fields.items()}
-    inside["__annotations__"] = {name: kind for name, (kind, _) in fields.items()}
-    inside |= {"__doc__": "Arguments.", "__module__": __name__, "model_config": examples(shown)}
-    model: Any = type(name, (ChangeBody if is_change else Body,), inside)
-    if is_change:
+    model = _model(f"{operation.verb.capitalize()}{name_of(noun.record)}", inputs, "Arguments.")
+    if any(one.default is UNCHANGED or one.is_required for one in inputs):
         return _parameter("body", model)
     return inspect.Parameter("body", _PARAMETER, annotation=model | None, default=None)
 
 
-def _field(one: Argument) -> tuple[Any, Any]:
-    default = None if one.default is UNCHANGED else one.default
-    return Annotated[_type(one), Field(description=_description(one))], default
+def _model(name: str, inputs: Iterable[Argument], about: str) -> Any:
+    is_change = any(one.default is UNCHANGED for one in inputs)
+    shown = {one.name: one.field.example for one in inputs if one.field.example is not None}
+    defaults = {one.name: _default(one) for one in inputs if not one.is_required}
+    inside: dict[str, Any] = dict(defaults)
+    inside["__annotations__"] = {
+        one.name: Annotated[_type(one), Field(description=_description(one))] for one in inputs
+    }
+    inside |= {"__doc__": about, "__module__": __name__, "model_config": examples(shown)}
+    return type(name, (ChangeBody if is_change else Body,), inside)
+
+
+def _default(one: Argument) -> Any:
+    return None if one.default is UNCHANGED else one.default
+
+
+@cache
+def _object(kind: Any) -> Any:
+    """The body of an object whose fields are declared; others are any object."""
+    if not is_typeddict(kind):
+        return kind
+    return _model(kind.__name__, settings_of(kind), inspect.getdoc(kind) or "")
 
 
 def _description(one: Argument) -> str:
@@ -207,6 +245,11 @@ def _type(one: Argument) -> Any:
             kind = Annotated[Any, BeforeValidator(_reader(one)), WithJsonSchema(schema)]
         case "words":
             kind = Annotated[list[_text(one)], Field(min_length=1, max_length=1000)]  # type: ignore[misc]
+        case "object":
+            kind = _object(one.type)
+        case "selection":
+            known = Literal[tuple(field.choices)] if field.choices else _text(one)
+            kind = bool | Annotated[list[known], Field(max_length=1000)]  # type: ignore[valid-type]
         case "text":
             kind = _text(one)
     return kind | None if one.is_optional else kind
@@ -217,7 +260,8 @@ def _whole(bound: float | None) -> float | None:
 
 
 def _text(one: Argument) -> Any:
-    return Annotated[str, Field(max_length=one.field.longest)]
+    shortest = one.field.shortest or None
+    return Annotated[str, Field(min_length=shortest, max_length=one.field.longest)]
 
 
 def _reader(one: Argument) -> Any:
@@ -249,7 +293,10 @@ def _target(one: Argument) -> inspect.Parameter:
 
 
 def _query(one: Argument) -> inspect.Parameter:
-    default = None if one.default is UNCHANGED else one.default
+    if one.kind == "pairs":
+        read: Any = Annotated[Metadata, AfterValidator(read_metadata)]
+        return inspect.Parameter(one.name, _PARAMETER, annotation=read, default=None)
+    default = _default(one)
     about = Query(description=_description(one))
     annotated: Any = Annotated[_type(one), about]
     return inspect.Parameter(one.name, _PARAMETER, annotation=annotated, default=default)

@@ -20,6 +20,7 @@ from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.output import print_json, say
 from rota.errors import InputError, RotaError
+from rota.model.field_values import ALL
 from rota.model.fields import Argument, arguments_of
 from rota.model.tenant import split_name
 from rota.operations.registry import Noun, Operation, commands_of, operations_of, plan_of
@@ -38,7 +39,8 @@ def add_actions(commands: typer.Typer, many: str, complete: Any) -> None:
 
 
 def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
-    def run(ctx: typer.Context, targets: list[Any], json: bool, **texts: Any) -> int:
+    def run(ctx: typer.Context, targets: Any, json: bool, **texts: Any) -> int:
+        targets = [targets] if operation.positional else targets
         tenant = texts.pop("tenant", None)
         given = dict(read_flags(operation.arguments, texts))
         if not given and _has_settings(operation):
@@ -56,7 +58,11 @@ def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
     target = typer.Argument(metavar=noun.key.upper(), help=about, autocompletion=complete)
     parameters = [
         inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context),
-        inspect.Parameter("targets", _KEYWORD, annotation=Annotated[list[kind], target]),  # type: ignore[valid-type]
+        inspect.Parameter(
+            "targets",
+            _KEYWORD,
+            annotation=Annotated[kind if operation.positional else list[kind], target],  # type: ignore[valid-type]
+        ),
         *flags_of(operation.arguments[1:]),
         inspect.Parameter("json", _KEYWORD, annotation=Json, default=False),
     ]
@@ -138,13 +144,21 @@ def perform(
 
 
 def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
-    """A flag for each argument; all are texts that `read_flags` reads."""
+    """A flag for each argument; all are texts that `read_flags` reads. What has to be given, and
+    has a place in Python too, is an argument."""
     for one in arguments:
         metavar = one.field.metavar or _METAVARS[one.kind]
         about = _help(one)
         if one.kind == "flag":
             off = "" if one.default is False else f"/--no-{one.flag[2:]}"
             annotation: Any = Annotated[bool | None, typer.Option(one.flag + off, help=about)]
+        elif one.is_required and not one.is_keyword:
+            place = typer.Argument(metavar=one.name.upper(), help=about)
+            yield inspect.Parameter(one.name, _KEYWORD, annotation=Annotated[str, place])
+            continue
+        elif one.kind in _REPEATABLE:
+            option = typer.Option(one.flag, metavar=metavar, help=f"{about[:-1]}; repeatable.")
+            annotation = Annotated[list[str] | None, option]
         else:
             annotation = Annotated[str | None, typer.Option(one.flag, metavar=metavar, help=about)]
         yield inspect.Parameter(one.name, _KEYWORD, annotation=annotation, default=None)
@@ -152,8 +166,13 @@ def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
 
 _METAVARS = {
     "flag": "", "whole": "N", "number": "N", "duration": "90s", "moment": "2h|TIME",
-    "choice": "WORD", "words": "A,B", "text": "TEXT",
+    "choice": "WORD", "words": "A,B", "text": "TEXT", "object": "JSON", "pairs": "KEY:VALUE",
+    "selection": f"NAME|{ALL}",
 }  # fmt: skip
+
+
+# How several texts of one flag are joined.
+_REPEATABLE = {"pairs": "\n", "selection": ","}
 
 
 def _help(one: Argument) -> str:
@@ -167,8 +186,12 @@ def read_flags(arguments: Any, texts: dict[str, Any]) -> Iterator[tuple[str, Any
     """The values of the flags that were passed."""
     known = {one.name: one for one in arguments}
     for name, text in texts.items():
-        if text is None:
+        if text is None or text == []:
             continue
+        if isinstance(text, list):
+            text = _REPEATABLE[known[name].kind].join(text)
+        if known[name].kind == "object":
+            text = values.content(text, known[name].flag)
         try:
             yield name, text if isinstance(text, bool) else known[name].parse(text, times.local)
         except InputError as error:

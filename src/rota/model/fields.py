@@ -11,6 +11,7 @@ A field is a type with a `Field` beside it:
 from __future__ import annotations
 
 import inspect
+from collections import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,20 +31,26 @@ from typing import (
 )
 
 from rota.errors import InputError
-from rota.model.durations import EXAMPLES, Duration, is_duration, read_duration
-from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
+from rota.model.durations import Duration
+from rota.model.field_values import PARSERS, READERS
+from rota.model.instants import LONGEST_SECONDS
 
 # An instant, or a duration from now; both may be given as text.
 Moment = datetime | timedelta | str
-Kind = Literal["flag", "whole", "number", "duration", "moment", "choice", "words", "text"]
+# Values of a JSON object that are compared with a text.
+Plain = str | int | float | bool
+Kind = Literal[
+    "flag", "whole", "number", "duration", "moment", "choice", "words", "text", "object", "pairs",
+    "selection",
+]  # fmt: skip
 
 _KINDS: dict[Any, Kind] = {
     bool: "flag", int: "whole", float: "number", str: "text", list[str]: "words",
     frozenset(get_args(Duration)): "duration", frozenset(get_args(Moment)): "moment",
+    Mapping[str, Plain]: "pairs", frozenset({bool, list[str]}): "selection",
 }  # fmt: skip
 # The default of a setting: it keeps its value.
 UNCHANGED: Any = ...
-MOMENT_EXAMPLES = "2h, or 2026-11-02T08:00Z"
 
 
 class Missing(Enum):
@@ -54,20 +61,26 @@ class Missing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What people need to know of a field. `least` and `most` bound a number, `longest` the
-    characters of a text; `choices` says what each word of a Literal means. `none` is the word that
-    people type for no value, and `none_means` what that does."""
+    """What people need to know of a field. `least` and `most` bound a number, `shortest` and
+    `longest` the characters of a text; `choices` says what each word of a Literal means, or lists
+    the words that a selection takes. `none` is the word that people type for no value, and
+    `none_means` what that does. `check` takes the name and the value, and returns the value
+    as plans take it; it raises ValueError if the value does not fit. `is_long`: pages show a large
+    input."""
 
     help: str
     example: Any = None
     label: str = ""
     least: float | None = None
     most: float | None = None
+    shortest: int = 0
     longest: int = 200
     choices: Mapping[str, str] | None = None
     none: str = "none"
     none_means: str = ""
     metavar: str = ""
+    check: Callable[[str, Any], Any] | None = None
+    is_long: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,39 +119,36 @@ class Argument:
         if value is None:
             if self.is_optional:
                 return None
-            raise self._wrong(f"{self.name} is required")
-        found = _READERS[self.kind](self, value)
+            raise self.wrong(f"{self.name} is required")
+        found = READERS[self.kind](self, value)
         if isinstance(found, int | float) and not isinstance(found, bool):
             self._check_range(found, value)
-        return found
+        return found if self.field.check is None else self._check(self.field.check, found)
 
     def parse(self, text: str, local: Callable[[datetime], datetime] | None = None) -> Any:
         """What a person typed. `local` gives a time without an offset the reader's time zone."""
         words = text.strip()
         if self.is_optional and words == self.field.none:
             return None
-        match self.kind:
-            case "whole":
-                digits = words.replace(",", "").replace("_", "")
-                return self.read(int(digits) if digits.lstrip("-").isdecimal() else words)
-            case "number":
-                return self.read(_number(words))
-            case "flag":
-                return self.read({"true": True, "false": False}.get(words, words))
-            case "words":
-                return self.read([one.strip() for one in words.split(",") if one.strip()])
-            case "moment":
-                return self.read(read_moment(words, local) or words)
-        return self.read(words)
+        parse = PARSERS.get(self.kind)
+        return self.read(words if parse is None else parse(self, words, local))
+
+    def _check(self, check: Callable[[str, Any], Any], value: Any) -> Any:
+        try:
+            return check(self.name, value)
+        except ValueError as error:
+            raise self.wrong(str(error)) from None
+        except InputError as error:
+            raise self.wrong(str(error), hint=error.hint) from None
 
     def _check_range(self, number: float, value: Any) -> None:
         least, most = self.field.least, self.field.most
         if self.kind == "duration" and most is None:
             most = LONGEST_SECONDS
         if (least is not None and number < least) or (most is not None and number > most):
-            raise self._wrong(f"{self.name} must be {_range(least, most)}, not {value!r}")
+            raise self.wrong(f"{self.name} must be {_range(least, most)}, not {value!r}")
 
-    def _wrong(self, message: str, **more: Any) -> InputError:
+    def wrong(self, message: str, **more: Any) -> InputError:
         return InputError(message, field=self.name, **more)
 
 
@@ -146,106 +156,6 @@ def _range(least: float | None, most: float | None) -> str:
     if most is None:
         return f"at least {least:.12g}"
     return f"at most {most:,.0f}" if least is None else f"from {least:.12g} to {most:,.0f}"
-
-
-def _number(words: str) -> Any:
-    try:
-        return float(words)
-    except ValueError:
-        return words
-
-
-def read_moment(
-    words: str, local: Callable[[datetime], datetime] | None = None
-) -> datetime | timedelta | None:
-    """The time or the duration that a text means; None if it means neither."""
-    if is_duration(words):
-        return timedelta(seconds=min(read_duration(words) or 0, 2 * LONGEST_SECONDS))
-    try:
-        at = datetime.fromisoformat(words)
-    except ValueError:
-        return None
-    return at if at.tzinfo is not None or local is None else local(at)
-
-
-def _read_flag(argument: Argument, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise argument._wrong(f"{argument.name} must be true or false, not {value!r}")
-    return value
-
-
-def _read_whole(argument: Argument, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise argument._wrong(f"{argument.name} must be a whole number, not {value!r}")
-    return value
-
-
-def _read_number(argument: Argument, value: Any) -> float:
-    found = None if isinstance(value, str | timedelta) else read_duration(value)
-    if found is None:
-        raise argument._wrong(f"{argument.name} must be a number, not {value!r}")
-    return found
-
-
-def _read_duration(argument: Argument, value: Any) -> float:
-    found = read_duration(value)
-    if found is None:
-        hint = f"write seconds, or {EXAMPLES}"
-        raise argument._wrong(f"{argument.name} must be a duration, not {value!r}", hint=hint)
-    return found
-
-
-def _read_moment(argument: Argument, value: Any) -> datetime | timedelta:
-    found = read_moment(value) if isinstance(value, str) else value
-    if not isinstance(found, datetime | timedelta):
-        hint = f"write {MOMENT_EXAMPLES}"
-        raise argument._wrong(f"{argument.name} must be a time, not {value!r}", hint=hint)
-    if isinstance(found, datetime) and found.tzinfo is None:
-        hint = "use a datetime with tzinfo, or an ISO 8601 time with its offset"
-        raise argument._wrong(f"{argument.name} {found.isoformat()} has no time zone", hint=hint)
-    if isinstance(found, datetime) and not is_instant(found):
-        raise argument._wrong(f"{argument.name} is not in {SUPPORTED}")
-    if isinstance(found, timedelta) and abs(found.total_seconds()) > LONGEST_SECONDS:
-        raise argument._wrong(f"{argument.name} is not in {SUPPORTED}")
-    return found
-
-
-def _read_choice(argument: Argument, value: Any) -> str:
-    if value not in argument.words:
-        choices = ", ".join(argument.words)
-        raise argument._wrong(
-            f"{argument.name} {value!r} is not a choice", hint=f"choose from {choices}"
-        )
-    return str(value)
-
-
-def _read_words(argument: Argument, value: Any) -> list[str]:
-    if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
-        raise argument._wrong(f"{argument.name} must be a list of strings, not {value!r}")
-    return [_read_text(argument, one) for one in value]
-
-
-def _read_text(argument: Argument, value: Any) -> str:
-    if not isinstance(value, str):
-        raise argument._wrong(f"{argument.name} must be a string, not {value!r}")
-    if len(value) > argument.field.longest:
-        most = f"{argument.field.longest:,}"
-        raise argument._wrong(
-            f"{argument.name} must have at most {most} characters, not {len(value):,}"
-        )
-    if "\0" in value or not _is_unicode(value):
-        raise argument._wrong(f"{argument.name} contains a character that Postgres cannot store")
-    return value
-
-
-def _is_unicode(value: str) -> bool:
-    return not any("\ud800" <= one <= "\udfff" for one in value)
-
-
-_READERS: dict[Kind, Callable[[Argument, Any], Any]] = {
-    "flag": _read_flag, "whole": _read_whole, "number": _read_number, "duration": _read_duration,
-    "moment": _read_moment, "choice": _read_choice, "words": _read_words, "text": _read_text,
-}  # fmt: skip
 
 
 @cache
@@ -271,7 +181,9 @@ def settings_of(hint: Any) -> tuple[Argument, ...]:
     if not is_typeddict(settings):
         return ()
     hints = get_type_hints(settings, include_extras=True)
-    return tuple(_argument(name, inner, UNCHANGED, True) for name, inner in hints.items())
+    # A name without a declaration is another name of a field, for Python callers.
+    declared = {name: inner for name, inner in hints.items() if field_of(inner) is not None}
+    return tuple(_argument(name, inner, UNCHANGED, True) for name, inner in declared.items())
 
 
 def field_of(hint: Any) -> Field | None:
@@ -287,8 +199,14 @@ def _argument(name: str, hint: Any, default: Any, is_keyword: bool) -> Argument:
     members = get_args(inner) if get_origin(inner) in (UnionType, Union) else (inner,)
     plain = [one for one in members if one is not NoneType]
     kind = _KINDS.get(plain[0] if len(plain) == 1 else frozenset(plain))
-    if kind is None and get_origin(plain[0]) is Literal:
+    origins = {get_origin(one) for one in plain}
+    if kind is None and origins == {Literal}:
         kind = "choice"
+    elif kind is None and (origins & {dict, abc.Mapping} or any(map(is_typeddict, plain))):
+        kind = "object"
     assert kind is not None, f"{name}: no kind of field has the type {inner}"
     is_optional = len(plain) < len(members)
-    return Argument(name, plain[0], field, kind, is_optional, default, is_keyword)
+    shown = next((one for one in plain if is_typeddict(one)), plain[0])
+    if kind == "object" and not is_typeddict(shown):
+        shown = dict[str, Any] | str if str in plain else dict[str, Any]
+    return Argument(name, shown, field, kind, is_optional, default, is_keyword)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from rota.errors import TimingError
-from rota.model.fields import MOMENT_EXAMPLES, Moment, read_moment
+from rota.model.field_values import MOMENT_EXAMPLES, read_moment
+from rota.model.fields import Moment
 from rota.model.instants import SUPPORTED, is_instant
 from rota.postgres.clock import read_clock
 from rota.postgres.plans import Plan

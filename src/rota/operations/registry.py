@@ -16,8 +16,8 @@ changed anything, and interfaces show the target afterwards. Others show what th
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from importlib import import_module
@@ -58,13 +58,14 @@ NOUNS: dict[str, tuple[str, str]] = {
 class Noun:
     """What operations are about: its names, the record that `get` returns (or a field `one` of its
     answer), the error for a value that does not fit, and the field of the record that identifies
-    it: a name, or a number."""
+    it: a name, or a number. `names` are other names of fields that Python callers may use."""
 
     one: str
     many: str
     record: type
     error: type[RotaError] = InputError
     key: str = "name"
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def record_of(self, details: Any) -> Any:
         return details if isinstance(details, self.record) else getattr(details, self.one)
@@ -80,9 +81,10 @@ class Noun:
 @dataclass(frozen=True, slots=True)
 class Operation:
     """A declared operation. `asks` says of a target what the operation would mean for it, before
-    it is confirmed. `creates`: the target need not exist. Pages ask for a reason
-    unless `is_reason_optional`. `result_name` and `example` describe a
-    result that is a plain value. `completes` makes the changes of a form that shows every field.
+    it is confirmed; it takes the record, or the answer of the command `asks_about`. `creates`: the
+    target need not exist. `renames_to`: the argument with the name of the target afterwards. Pages
+    ask for a reason unless `is_reason_optional`. `result_name` and `example` describe a result that
+    is a plain value. `completes` makes the changes of a form that shows every field.
     """
 
     verb: str
@@ -90,6 +92,8 @@ class Operation:
     plan: Callable[..., Any]
     may: Permission = "operate"
     asks: Callable[[Any], str] | None = None
+    asks_about: str = "get"
+    renames_to: str = ""
     creates: bool = False
     is_dangerous: bool = False
     is_reason_optional: bool = False
@@ -116,6 +120,15 @@ class Operation:
         """Its own arguments: neither the target nor those that all operations have."""
         return tuple(one for one in self.arguments[1:] if one.name not in COMMON)
 
+    @property
+    def positional(self) -> tuple[Argument, ...]:
+        """What has to be given beside the target, so that there can only be one target."""
+        return tuple(one for one in self.inputs if one.is_required and not one.is_keyword)
+
+    @property
+    def is_removal(self) -> bool:
+        return self.verb in ("remove", "delete")
+
     def takes(self, name: str) -> bool:
         return any(one.name == name for one in self.arguments)
 
@@ -132,6 +145,7 @@ class Operation:
     def check(self, noun: Noun, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call, each as the plan takes it."""
         known = {one.name: one for one in self.arguments}
+        arguments = _by_own_names(noun, arguments)
         odd = [name for name in arguments if name not in known]
         if odd:
             choices = ", ".join(one.name for one in self.arguments if one.is_keyword)
@@ -142,6 +156,16 @@ class Operation:
             return {name: known[name].read(value) for name, value in arguments.items()}
         except InputError as error:
             raise noun.error(str(error), hint=error.hint, field=error.field) from None
+
+
+def _by_own_names(noun: Noun, arguments: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for given, value in arguments.items():
+        name = noun.names.get(given, given)
+        if name in found or (name != given and name in arguments):
+            raise noun.error(f"{given} and {name} are the same argument; pass only one of them")
+        found[name] = value
+    return found
 
 
 def operation(

@@ -6,8 +6,9 @@ to the page of the target. What creates something has `GET /limits/new` too.
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
@@ -71,10 +72,12 @@ def path_of(noun: str, key: str | int, tenant: str = "") -> str:
     return f"/{noun}/{quote(str(key), safe='')}{query}"
 
 
-def routes_of(many: str) -> Iterator[Route]:
-    """The routes of all operations of a noun."""
+def routes_of(many: str, special: Collection[str] = ()) -> Iterator[Route]:
+    """The routes of all operations of a noun, except those with a page of their own."""
     commands = commands_of(many)
     for operation in operations_of(commands):
+        if operation.verb in special:
+            continue
         form = _OperationForm(commands.noun, operation)
         if operation.creates:
             yield Route(f"/{many}/new", form.ask)
@@ -101,7 +104,8 @@ class _OperationForm:
         scope = PageScope(request)
         record = await self._record(scope)
         texts = {one.name: _text(one, _value(one, record)) for one in self._inputs}
-        return await scope.show(self._page(scope, record, texts), section=self._noun.many)
+        page = self._page(scope, record, await self._before(scope, record), texts)
+        return await scope.show(page, section=self._noun.many)
 
     async def act(self, request: Request) -> Response:
         scope = PageScope(request)
@@ -122,7 +126,7 @@ class _OperationForm:
                 problems[error.field or ""] = refusal(error)
         record = None if is_new else await self._record(scope)
         texts = {name: form.text(name) or "" for name in form}
-        page = self._page(scope, record, texts, problems)
+        page = self._page(scope, record, await self._before(scope, record), texts, problems)
         return await scope.show(page, status=422, section=self._noun.many)
 
     async def _perform(
@@ -138,9 +142,11 @@ class _OperationForm:
             result = self._noun.record_of(await commands.get(**where))
         zone = zone_of(scope.request)
         said = self._operation.says(result, is_changed, lambda at: words.absolute(at, zone))
-        is_gone = self._operation.verb == "remove" and result == "removed"
-        path = f"/{self._noun.many}" if is_gone else path_of(self._noun.many, *where.values())
+        is_gone = self._operation.is_removal and result != "reset"
         target = where[self._operation.target.name]
+        if renamed := given.get(self._operation.renames_to):
+            where = where | {self._operation.target.name: renamed}
+        path = f"/{self._noun.many}" if is_gone else path_of(self._noun.many, *where.values())
         return scope.go(path, f"{self._noun.one.capitalize()} {target} {said}")
 
     def _where(self, scope: PageScope, form: Form | None = None) -> dict[str, Any]:
@@ -165,6 +171,16 @@ class _OperationForm:
             return None
         details = await getattr(scope, self._noun.many).get(**self._where(scope))
         return self._noun.record_of(details)
+
+    async def _before(self, scope: PageScope, record: Any) -> str:
+        """What the operation would mean for this target."""
+        operation = self._operation
+        if operation.asks is None or record is None:
+            return ""
+        if operation.asks_about != "get":
+            command = getattr(getattr(scope, self._noun.many), operation.asks_about)
+            return operation.asks(await command(**self._where(scope)))
+        return operation.asks(record)
 
     async def _exists(self, scope: PageScope, where: dict[str, Any]) -> bool:
         found = await getattr(scope, self._noun.many).list(tenant=where.get("tenant", ""))
@@ -191,6 +207,7 @@ class _OperationForm:
         self,
         scope: PageScope,
         record: Any,
+        before: str,
         texts: Mapping[str, str],
         problems: Mapping[str, str] | None = None,
     ) -> OperationPage:
@@ -216,7 +233,7 @@ class _OperationForm:
             if name
             else f"/{self._noun.many}",
             about=operation.summary,
-            before=operation.asks(record) if operation.asks and record is not None else "",
+            before=before,
             inputs=inputs,
             command=command_of(self._noun, operation, record),
             error=wrong.get(""),
@@ -271,6 +288,8 @@ def _text(one: Argument, value: Any) -> str:
         return ""
     if one.kind == "words":
         return ", ".join(value)
+    if isinstance(value, Mapping):
+        return json.dumps(value, indent=2, ensure_ascii=False, default=str) if value else ""
     if isinstance(value, datetime):
         return value.isoformat()
     return plain(value) if isinstance(value, float) else str(value)

@@ -112,7 +112,7 @@ def payload(text: str | None, option: str) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        raw = _read(text, option)
+        raw = content(text, option)
         check_bounds(raw.encode())
         value = json.loads(raw)
     except ValueError as error:
@@ -129,7 +129,8 @@ def backoff(text: str | None) -> Any:
     return payload(text, "--backoff")
 
 
-def _read(text: str, option: str) -> str:
+def content(text: str, option: str) -> str:
+    """Read `@file`, or `-` for standard input; other texts are the content."""
     try:
         if text == "-":
             return sys.stdin.read()
