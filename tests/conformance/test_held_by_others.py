@@ -225,3 +225,22 @@ def test_a_crowd_is_ticked_beside_a_held_burst(engine: Engine, holder: Connectio
     assert len(engine.rows(places)) == 3
     holder.execute("SELECT FROM rota.bursts FOR UPDATE")
     assert engine.rows(places) == []
+
+
+@pytest.mark.parametrize("key_seconds", [None, 3600])
+def test_an_enqueue_waits_for_no_run_that_has_expired(
+    engine: Engine, holder: Connection, key_seconds: int | None
+) -> None:
+    """From its deadline on its key is as if it had ended, whoever ends it and when."""
+    options = {"key": "k", "key_seconds": key_seconds}
+    expired = engine.enqueue(**options, expires_in="10 milliseconds")
+    engine.advance(1)
+    hold_run(holder, expired)
+    run = engine.enqueue(**options)
+    assert (run == expired) is (key_seconds is not None)
+    assert engine.enqueue(**options) == run
+    holder.rollback()
+    assert engine.one("SELECT rota.expire_runs(10)") == 1
+    assert engine.enqueue(**options) == run
+    engine.advance(7200)
+    assert (engine.enqueue(**options) == run) is (key_seconds is None)

@@ -293,7 +293,8 @@ END $$;
 CREATE FUNCTION rota.take_key(for_tenant text, for_job text, wanted text, taker bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    holder record;
+    holder   record;
+    is_ended boolean;
 BEGIN
     IF wanted = '' OR length(wanted) > 400 THEN
         RAISE EXCEPTION 'the key of job "%" must have 1 to 400 characters', for_job USING ERRCODE = 'RO002';
@@ -307,10 +308,18 @@ BEGIN
         SELECT k.run_id, coalesce(k.expires_at, (SELECT r.expires_at FROM rota.key_releases r
             WHERE r.run_id = k.run_id)) AS expires_at INTO holder FROM rota.keys k
         WHERE k.tenant = for_tenant AND k.job = for_job AND k.key = wanted;
+        is_ended := CASE WHEN holder.run_id IS NOT NULL AND holder.expires_at IS NULL
+            THEN rota.settle_expired(holder.run_id) END;
+        CONTINUE WHEN is_ended;
+        IF NOT is_ended THEN
+            -- Somebody holds it. From its deadline on it has its key as if it had ended.
+            SELECT rota.after(o.expires_at, coalesce(o.key_seconds, 0)) INTO holder.expires_at
+            FROM rota.open_runs o WHERE o.id = holder.run_id;
+        END IF;
         IF holder.expires_at <= rota.now() THEN
             DELETE FROM rota.keys k
             WHERE k.tenant = for_tenant AND k.job = for_job AND k.key = wanted AND k.run_id = holder.run_id;
-        ELSIF holder.run_id IS NOT NULL AND NOT rota.settle_expired(holder.run_id) THEN
+        ELSIF holder.run_id IS NOT NULL THEN
             PERFORM nextval('rota.duplicates');
             RETURN holder.run_id;
         END IF;
@@ -791,8 +800,7 @@ END $$;
 
 -- A time plus seconds, whatever their number: a sum outside the valid range is cut to a hundred years. A sum that
 -- fails would keep a run from ending, and with it all runs that end in the same statement.
--- Called by: backfill_schedule, emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs,
--- why_running.
+-- Called by: many.
 CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN seconds IS NULL THEN NULL

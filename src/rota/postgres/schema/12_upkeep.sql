@@ -56,16 +56,25 @@ SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s' AS $$
         ORDER BY o.expires_at LIMIT max_runs FOR UPDATE SKIP LOCKED), 'cancelled', 'expired')
 $$;
 
--- Before somebody acts on a run: ends it if it has expired. Returns whether it had.
+-- Before somebody acts on a run: ends it if it has expired. Returns whether it did; NULL: it has not expired. One that
+-- somebody holds is left to upkeep.
 -- Called by: cancel_run, delete_run, retry_run, take_key.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.settle_expired(run_id bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
 SET jit = off AS $$
 DECLARE
-    held record;
+    run record;
 BEGIN
-    SELECT o.state, o.expires_at INTO held FROM rota.open_runs o WHERE o.id = settle_expired.run_id;
-    RETURN FOUND AND rota.is_over(held.state, held.expires_at)
-        AND EXISTS (SELECT FROM rota.end_waiting_runs(ARRAY[settle_expired.run_id], 'cancelled', 'expired'));
+    SELECT o.state, o.expires_at INTO run FROM rota.open_runs o WHERE o.id = settle_expired.run_id;
+    IF run.state IS NULL OR NOT rota.is_over(run.state, run.expires_at) THEN
+        RETURN NULL;
+    END IF;
+    PERFORM FROM rota.open_runs o WHERE o.id = settle_expired.run_id FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND AND EXISTS (SELECT FROM rota.open_runs o WHERE o.id = settle_expired.run_id) THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM rota.end_waiting_runs(ARRAY[settle_expired.run_id], 'cancelled', 'expired');
+    RETURN true;
 END $$;
 
 -- Open runs by queue and job, counted by reading all of them. What has expired and was not swept yet counts as
