@@ -157,3 +157,27 @@ async def test_a_person_is_told_the_name_that_it_has_now(renamed: rota.App) -> N
     with pytest.raises(rota.UnknownJob) as caught:
         await renamed.jobs.get("greet")
     assert caught.value.hint == "it was renamed: its name is welcome"
+
+
+async def fail(n: int) -> str:
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize("payload", [None, {"n": 2}])
+async def test_a_dead_letter_of_the_old_name_is_retried(
+    make_app: MakeApp, declare: Declare, engine: Engine, payload: dict[str, int] | None
+) -> None:
+    old = make_app()
+    run = await old.job(name="greet", max_attempts=1)(fail).options(key="k").enqueue(n=1)
+    await run_due(old)
+    assert engine.state(run.id) == "failed"
+    new, after = declare("welcome", aliases=["greet"])
+    await run_due(new)
+    codes = [it.code for it in (await new.why(run.id)).reasons]
+    assert not {"job_unknown", "no_worker"} & {*codes}
+    await new.runs.retry(run.id, payload=payload)
+    held = await after.options(key="k").enqueue(n=3)
+    assert held.id == run.id, "it has its key again"
+    await run_due(new)
+    assert engine.run(run.id)["result"] == f"hello {payload['n'] if payload else 1}"
+    assert [it.state for it in (await new.runs.attempts(run.id)).items] == ["failed", "succeeded"]

@@ -86,6 +86,7 @@ BEGIN
         RETURNING r.* INTO old;
         EXIT WHEN FOUND;
     END LOOP;
+    old.job := rota.present_name(old.job);
     SELECT j.max_attempts, j.payload_schema INTO extra, schema FROM rota.jobs j WHERE j.name = old.job;
     IF NOT FOUND THEN
         PERFORM rota.unknown_job(old.job);

@@ -827,7 +827,7 @@ BEGIN
 END $$;
 
 -- The name that a job has now, by any that it has or had; what no job is called stays as it is.
--- Called by: before_schedule, present_requires, put_schedule, put_schedules, sql/jobs/present_name.sql,
+-- Called by: before_schedule, present_requires, put_schedule, put_schedules, retry_run, sql/jobs/present_name.sql,
 -- sql/schedules/new_payloads.sql, sql/schedules/payload_problems.sql.
 CREATE FUNCTION rota.present_name(of_job text) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT coalesce((SELECT j.name FROM rota.jobs j WHERE j.name = of_job),
