@@ -118,7 +118,7 @@ async def test_workers(api: httpx.AsyncClient, shop: rota.App) -> None:
         problem(await api.request(method, f"{V1}/workers/999{end}"), 404, "worker_not_found")
     problem(await api.post(f"{path}/drain"), 409, "wrong_state")
     assert (await api.get(f"{V1}/workers")).json()["items"] == []
-    assert len((await api.get(f"{V1}/workers", params={"gone": True})).json()["items"]) == 1
+    assert len((await api.get(f"{V1}/workers", params={"include_gone": True})).json()["items"]) == 1
 
 
 async def test_an_isolated_run(api: httpx.AsyncClient, conn: psycopg.Connection[Any]) -> None:

@@ -141,7 +141,7 @@ MANNERS = {"--json", "--absolute", "--display-timezone", "--watch", "--yes", "--
 # The same under another name: by the words of HTTP, or because the shell has shorter ones.
 WORDS = {
     "--sql": {"function_name"},
-    "--after": {"cursor"}, "--version": {"if-match"}, "--all": {"gone"}, "--noun": {"object_type"},
+    "--after": {"cursor"}, "--version": {"if-match"}, "--noun": {"object_type"},
     "--subject": {"object_id"}, "--run": {"run_id"}, "--grep": {"text"}, "-n": {"lines"},
     "--failing": {"failing_seconds"}, "--logs": {"log_lines"}, "--step": {"step_seconds"},
     "--every": {"interval_seconds"}, "--at": {"run_at", "at"},
@@ -156,7 +156,7 @@ WORDS = {
     "--group": {"error_group"}, "--payload-field": {"payload_field", "payload_fields"},
     "--unhandled": {"handled"},
     "--payload": {"payload", "default_payload"}, "--state": {"state", "states", "status"},
-    "--for": {"seconds"}, "--now": {"at_once"},
+    "--for": {"seconds"},
     "--dry-run": {"dry_run", "plan_retention", "plan_cleanup"},
     "--older-than": {"older_than_seconds"}, "--recipe": {"use_cleanup_recipe"},
     "--reset": {"reset", "remove_tenant"},

@@ -22,6 +22,6 @@ async def test_drain_resume_and_stop(place: Place, open_tab: OpenTab, scripts: b
         tab,
         "stop",
         reason="moved",
-        said=f"Worker {worker} stops when its running attempts have ended",
+        said=f"Worker {worker} is draining, then stops",
     )
     assert audit(place)[1:] == ("grace", "moved")

@@ -28,6 +28,7 @@ V1 = "/api/v1"
 TARGETS: dict[str, Any] = {
     "queues": lambda app: app.queues.sync.pause("mail") and "mail",
     "limits": lambda app: app.limits.sync.set("mail", kind="sequence", next_after="success").name,
+    "workers": lambda app: _worker(app),
 }
 # Operations whose target must be in a state of its own; the error that they raise in another one.
 NEED_A_STATE = {"limits.unblock": 409}
@@ -37,6 +38,13 @@ EACH = [
     for one in operations_of(commands_of(many))
 ]
 each_operation = pytest.mark.parametrize(("noun", "operation"), EACH)
+
+
+def _worker(app: rota.App) -> int:
+    with app.database.connection_sync() as conn:
+        row = conn.execute("SELECT rota.register_worker('w', 'h', 1, '', '{}', '{}', 1, 30)")
+        found: int = row.fetchone()[0]  # type: ignore[index]
+        return found
 
 
 def settings(operation: Operation) -> dict[str, Any]:

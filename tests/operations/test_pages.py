@@ -12,6 +12,7 @@ import pytest
 import rota
 from rota.model import list_filters as orders
 from rota.model.queue import QueueOrder
+from rota.model.states import WorkerStatus
 from rota.testing import Clock
 from tests.sql_engine import Engine
 
@@ -121,8 +122,7 @@ async def test_filters(app: rota.App) -> None:
     await app.queues.pause("q-b")
     assert [one.name for one in await app.queues.list(paused=True)] == ["q-b"]
     states = {
-        status: len(await app.workers.list(status=status))
-        for status in get_args(orders.WorkerStatus)
+        status: len(await app.workers.list(status=status)) for status in get_args(WorkerStatus)
     }
     assert {key for key, count in states.items() if count} == {"live", "lost", "gone"}
     assert await app.workers.list(host="elsewhere") == []

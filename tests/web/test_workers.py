@@ -105,16 +105,16 @@ async def test_a_worker_is_drained_and_resumed(web: Browser, worker: int, conn: 
 async def test_a_worker_is_stopped(web: Browser, worker: int, shop: rota.App) -> None:
     await web.get(f"/workers/{worker}/stop")
     assert "1 attempt is running now" in web.text
-    assert "are interrupted and requeued. This does not use an attempt." in web.text
-    await web.post(f"/workers/{worker}/stop", how="drain", reason="it leaks")
-    assert "stops when its running attempts have ended" in web.text
+    assert "they are requeued without using an attempt" in web.text
+    await web.post(f"/workers/{worker}/stop", reason="it leaks")
+    assert "is draining, then stops" in web.text
     found = await shop.workers.get(worker)
     assert (found.is_to_stop, found.is_to_hurry) == (True, False)
     await web.get(f"/workers/{worker}/stop")
-    await web.post(f"/workers/{worker}/stop", how="drain")
-    assert f"Worker {worker} was already stopping" in web.text
+    await web.post(f"/workers/{worker}/stop")
+    assert f"Worker {worker} was already draining, then stops" in web.text
     await web.get(f"/workers/{worker}/stop")
-    await web.post(f"/workers/{worker}/stop", how="now")
+    await web.post(f"/workers/{worker}/stop", at_once="true")
     assert (await shop.workers.get(worker)).is_to_hurry
     assert f'href="/workers/{worker}/stop"' not in web.page
 
@@ -125,7 +125,7 @@ async def test_one_that_is_lost_cannot_be_told(web: Browser, worker: int, engine
     assert "Lost" in web.text
     assert "/drain" not in web.page
     await web.get(f"/workers/{worker}/drain")
-    await web.post(f"/workers/{worker}/drain", 409)
+    await web.post(f"/workers/{worker}/drain", 422)
     await web.get("/workers/999", 404)
 
 

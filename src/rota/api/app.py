@@ -38,7 +38,6 @@ from rota.api.routes import (
     timings,
     views,
     why,
-    workers,
 )
 from rota.api.routing import Paths
 from rota.api.schemas.problem import ALWAYS, problems
@@ -68,7 +67,7 @@ ROUTES = (
     routes_of("queues", float, str),
     tenants.routes,
     routes_of("limits", float, str, str),
-    workers.routes,
+    routes_of("workers", int),
     events.routes,
     audit.routes,
     retention.routes,

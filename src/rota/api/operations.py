@@ -77,7 +77,13 @@ def _path(noun: Noun, plan: Any) -> str:
 
 
 def _tag(noun: Noun) -> dict[int | str, dict[str, object]]:
-    return tagged() if hasattr(noun.record, "version") else {}
+    return tagged() if _is_versioned(noun.many) else {}
+
+
+@cache
+def _is_versioned(many: str) -> bool:
+    """Whether an operation of the noun can be limited to one version of its target."""
+    return any(one.takes("version") for one in operations_of(commands_of(many)))
 
 
 def _list(noun: Noun, plan: Any, place: tuple[type, ...]) -> Any:
@@ -110,7 +116,7 @@ def _get(noun: Noun, plan: Any) -> Any:
 
 
 def _set_etag(noun: Noun, response: Response, record: Any) -> None:
-    if hasattr(noun.record, "version"):
+    if _is_versioned(noun.many):
         set_etag(response, record.version)
 
 

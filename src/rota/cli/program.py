@@ -64,6 +64,7 @@ _NOUNS = {
 DECLARED = {
     "queues": "Queues: named groups of runs that workers claim from.",
     "limits": "Limits: concurrency, rate and ordering of runs.",
+    "workers": "Workers: processes that run jobs.",
 }
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 

@@ -1,4 +1,4 @@
-"""The filters and orders of the lists of jobs, schedules, queues and workers: for type checkers,
+"""The filters and orders of the lists of jobs, schedules and queues: for type checkers,
 and for interfaces that offer the same choices."""
 
 from __future__ import annotations
@@ -11,10 +11,6 @@ ScheduleOrder = Literal["name", "next", "last", "newest", "changed"]
 CalendarOrder = Literal["name", "changed"]
 TimeOrder = Literal["newest", "oldest"]
 LedgerPart = Literal["exceptions", "backfilled"]
-
-WorkerStatus = Literal[
-    "live", "draining", "stopping", "silent", "stuck", "failing", "asleep", "lost", "gone"
-]
 
 
 class JobFilters(TypedDict, total=False):
@@ -46,12 +42,3 @@ class ScheduleFilters(TypedDict, total=False):
     text: str | None
     calendar: str | None
     metadata: Mapping[str, Any] | None
-
-
-class WorkerFilters(TypedDict, total=False):
-    """Filters of `app.workers.list`, for type checkers. Workers that shut down, or were lost more
-    than ten minutes ago, are listed only with `include_gone` or the status `gone` or `lost`."""
-
-    include_gone: bool
-    status: WorkerStatus | None
-    host: str | None

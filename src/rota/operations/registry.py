@@ -51,6 +51,7 @@ COMMON = ("tenant", "reason", "version")
 NOUNS: dict[str, tuple[str, str]] = {
     "queues": ("rota.operations.queues.queues", "QueueCommands"),
     "limits": ("rota.operations.limits", "LimitCommands"),
+    "workers": ("rota.operations.workers", "WorkerCommands"),
 }
 
 

@@ -57,23 +57,23 @@ def test_one_that_sleeps(cli: Cli, conn: Connection, worker: int) -> None:
     text = cli.done("workers", "list").out
     assert "asleep" in text
     assert "SIGUSR1" in cli.done("workers", "show", worker).out
-    (found,) = cli.done("workers", "list", "--state", "asleep", "--json").json
+    (found,) = cli.done("workers", "list", "--status", "asleep", "--json").json
     assert found["asleep_until"] is not None
 
 
 def test_filters(cli: Cli, worker: int) -> None:
     assert len(cli.done("workers", "list", "--host", "box", "--json").json) == 1
     assert cli.done("workers", "list", "--host", "bix").err == "no workers match\n"
-    assert cli.done("workers", "list", "--state", "draining", "--json").json == []
-    assert len(cli.done("workers", "list", "--state", "live", "--json").json) == 1
-    code, out, err = cli("workers", "list", "--state", "dreaming")
+    assert cli.done("workers", "list", "--status", "draining", "--json").json == []
+    assert len(cli.done("workers", "list", "--status", "live", "--json").json) == 1
+    code, out, err = cli("workers", "list", "--status", "dreaming")
     assert (code, out) == (2, "")
-    assert "choose from live, draining" in err
+    assert "choose from live, " in err
 
 
 def test_drain_and_resume(cli: Cli, worker: int, conn: Connection) -> None:
     assert cli.done("workers", "drain", worker, "--reason", "kernel").out == (
-        f"worker {worker} draining\n"
+        f"worker {worker} is draining\n"
     )
     line = cli.done("workers", "list").out.splitlines()[1]
     assert " draining " in line
@@ -81,8 +81,8 @@ def test_drain_and_resume(cli: Cli, worker: int, conn: Connection) -> None:
     conn.execute("UPDATE rota.workers SET drain_seen_at = clock_timestamp()")
     assert "then waits" in cli.done("workers", "show", worker).out
     assert cli.done("workers", "drain", worker).out == f"worker {worker} was already draining\n"
-    assert "then stopping" in cli.done("workers", "drain", worker, "--stop").out
-    assert cli.done("workers", "resume", worker).out == f"worker {worker} resumed\n"
+    assert "is draining, then stops" in cli.done("workers", "drain", worker, "--stop").out
+    assert cli.done("workers", "resume", worker).out == f"worker {worker} is resumed\n"
     assert cli.done("workers", "resume", worker).out == f"worker {worker} was not draining\n"
     assert cli("workers", "drain").code == 2
 
@@ -90,11 +90,13 @@ def test_drain_and_resume(cli: Cli, worker: int, conn: Connection) -> None:
 def test_what_was_done_to_each_as_json(cli: Cli, worker: int) -> None:
     result = cli("workers", "drain", worker, 99, "--json")
     assert result.code == 1
-    assert result.json == [
-        {"worker": worker, "is_done": True, "result": "draining"},
-        {"worker": 99, "is_done": False, "error": "there is no worker 99"},
-    ]
-    assert cli.done("workers", "resume", worker, "--json").json[0]["is_done"] is True
+    done, failed = result.json
+    assert (done["target"], done["is_changed"], done["result"]["is_draining"]) == (
+        worker,
+        True,
+        True,
+    )
+    assert failed == {"target": 99, "is_changed": False, "error": "there is no worker 99"}
 
 
 def test_lost_workers_leave_the_list_after_ten_minutes(cli: Cli, conn: Connection) -> None:
@@ -110,9 +112,9 @@ def test_lost_workers_leave_the_list_after_ten_minutes(cli: Cli, conn: Connectio
         return [it["name"] for it in cli.done("workers", "list", *flags, "--json").json]
 
     assert names() == ["live", "fresh"]
-    assert names("--order", "oldest", "--all") == ["old", "fresh", "live"]
-    assert names("--state", "lost") == ["fresh", "old"]
+    assert names("--order", "oldest", "--include-gone") == ["old", "fresh", "live"]
+    assert names("--status", "lost") == ["fresh", "old"]
     seen = cli.done("top", "--once", "--json").json["workers"]
     assert [it["name"] for it in seen] == ["live", "fresh"]
-    (old, *_) = cli.done("workers", "list", "--all", "--order", "oldest", "--json").json
+    (old, *_) = cli.done("workers", "list", "--include-gone", "--order", "oldest", "--json").json
     assert cli.done("workers", "show", old["id"], "--json").json["status"] == "lost"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.api.schemas.fleet import WORKER_EXAMPLE, WorkerView
 from rota.api.schemas.views import example_of, list_of, view, view_of
 from rota.model.overview import ComingSchedule, FailingJob, Overview, QueueRate, RunningRun
 from rota.model.queue import QueueInfo
+from rota.model.worker import WorkerInfo
 
 _AT = "2026-03-08T09:00:00Z"
 _RATE: dict[str, Any] = {"queue": example_of(QueueInfo), "per_second": 12.5}
@@ -81,13 +81,13 @@ OverviewView = view(
     {
         "at": _AT,
         "queues": [_RATE],
-        "workers": [WORKER_EXAMPLE],
+        "workers": [example_of(WorkerInfo)],
         "running": [_RUNNING],
         "failing": [_FAILING],
         "schedules": [_COMING],
     },
     queues=list_of(QueueRateView),
-    workers=list_of(WorkerView),
+    workers=list_of(view_of(WorkerInfo)),
     running=list_of(RunningRunView),
     failing=list_of(FailingJobView),
     schedules=list_of(ComingScheduleView),

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import typer
 
-from rota.cli.session import actor, administer
-from rota.cli.terminal import paging, times, values
-from rota.cli.terminal.each import each
-from rota.cli.terminal.flags import Absolute, Json, Reason
-from rota.cli.terminal.output import facts, heading, listed, print_json, remark, switched, table
+from rota.cli.operations import add_actions, list_command
+from rota.cli.program import DECLARED
+from rota.cli.session import administer
+from rota.cli.terminal import times
+from rota.cli.terminal.flags import Json
+from rota.cli.terminal.output import facts, heading, listed, print_json, remark, table
 from rota.cli.terminal.watch import watched
 from rota.model.words import plural, size
 
@@ -21,58 +22,29 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.model.worker import WorkerInfo
 
-commands = typer.Typer(
-    name="workers", help="Workers: processes that run jobs.", no_args_is_help=True
-)
+commands = typer.Typer(name="workers", help=DECLARED["workers"], no_args_is_help=True)
 
 Id = Annotated[int, typer.Argument(metavar="ID", help="Worker ID.")]
-Ids = Annotated[list[int], typer.Argument(metavar="ID", help="One or more worker IDs.")]
-STATES = ("live", "draining", "stopping", "silent", "stuck", "failing", "asleep", "lost", "gone")
 HEADERS = (
     "ID>", "STATE", "HOST", "PID>", "QUEUES", "RUNNING>", "MEMORY>", "CPU>",
     "HEARTBEAT", "STARTED", "JOBS>",
 )  # fmt: skip
 
 
-@commands.command("list")
-@watched
-def list_workers(
-    ctx: typer.Context,
-    include_gone: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="Include workers that shut down, or were lost more than 10 minutes ago."
-        ),
-    ] = False,
-    wanted: Annotated[
-        str | None, typer.Option("--state", metavar="STATE", help=f"State: {', '.join(STATES)}.")
-    ] = None,
-    host: Annotated[str | None, typer.Option(metavar="NAME", help="Workers on this host.")] = None,
-    order: Annotated[str, paging.sorted_by(*paging.NEWEST)] = "newest",
-    absolute: Absolute = False,
-    json: Json = False,
-) -> None:
-    """List live, draining, stopping and lost workers, newest first."""
-    with administer(ctx) as app:
-        found = app.workers.sync.list(
-            include_gone=include_gone,
-            status=values.choice(wanted, STATES, "--state"),
-            host=host,
-            order=paging.order(order, paging.NEWEST),
-        )
-        now = app.clock.sync.now()
-    if json:
-        print_json(found)
-    elif found:
-        code = Code.of(found)
-        rows = [(*_row(it, now, absolute), *code.cells(it), news(it)) for it in found]
-        table((*HEADERS, *code.headers, "NOTE"), rows)
-        slots = sum(worker.concurrency for worker in found if worker.status == "live")
-        running = sum(worker.running for worker in found)
-        notes = (plural(len(found), "worker"), f"{running:,} running", plural(slots, "slot"))
-        remark(", ".join(notes))
-    else:
-        remark("no workers match" if wanted or host else "no workers; start one with `rota worker`")
+def _list(ctx: typer.Context, app: App, found: list[WorkerInfo], given: dict[str, Any]) -> None:
+    if not found:
+        empty = "no workers; start one with `rota worker`"
+        remark("no workers match" if "status" in given or "host" in given else empty)
+        return
+    now, code = app.clock.sync.now(), Code.of(found)
+    rows = [(*_row(it, now, ctx.params["absolute"]), *code.cells(it), news(it)) for it in found]
+    table((*HEADERS, *code.headers, "NOTE"), rows)
+    slots = sum(worker.concurrency for worker in found if worker.status == "live")
+    running = sum(worker.running for worker in found)
+    remark(", ".join((plural(len(found), "worker"), f"{running:,} running", plural(slots, "slot"))))
+
+
+commands.command("list")(watched(list_command("workers", _list)))
 
 
 def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
@@ -200,53 +172,4 @@ def _used(worker: WorkerInfo) -> str:
     return f"{now}{times.span(worker.cpu_seconds)} in total"
 
 
-@commands.command("drain")
-def drain(
-    ctx: typer.Context,
-    ids: Ids,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="Stop the worker once its running attempts finish.")
-    ] = False,
-    reason: Reason = None,
-    json: Json = False,
-) -> int:
-    """Drain workers: stop claiming, finish running attempts. They may take as long as they need."""
-    word = "draining, then stopping" if stop else "draining"
-
-    def one(app: App, worker_id: int) -> str:
-        is_changed = app.workers.by(actor()).sync.drain(worker_id, reason, stop=stop)
-        return switched(word, is_changed)
-
-    return each(ctx, "worker", ids, one, is_json=json)
-
-
-@commands.command("stop")
-def stop(
-    ctx: typer.Context,
-    ids: Ids,
-    at_once: Annotated[
-        bool,
-        typer.Option("--now", help="Interrupt attempts that outlast the shutdown timeout."),
-    ] = False,
-    reason: Reason = None,
-    json: Json = False,
-) -> int:
-    """Stop workers after their running attempts finish, or now."""
-    word = "stopping" if at_once else "draining, then stopping"
-
-    def one(app: App, worker_id: int) -> str:
-        is_changed = app.workers.by(actor()).sync.stop(worker_id, reason, at_once=at_once)
-        return switched(word, is_changed)
-
-    return each(ctx, "worker", ids, one, is_json=json)
-
-
-@commands.command("resume")
-def resume(ctx: typer.Context, ids: Ids, reason: Reason = None, json: Json = False) -> int:
-    """Resume draining workers."""
-
-    def one(app: App, worker_id: int) -> str:
-        is_changed = app.workers.by(actor()).sync.resume(worker_id, reason)
-        return "resumed" if is_changed else "was not draining"
-
-    return each(ctx, "worker", ids, one, is_json=json)
+add_actions(commands, "workers", None)

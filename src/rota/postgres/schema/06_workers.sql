@@ -211,7 +211,7 @@ $$;
 -- Asks a worker to finish what it runs and to take nothing new; stop: to end then; at_once: to end within its
 -- shutdown_seconds. It learns of it by a call, or with its next heartbeat at the latest. One that drains already can
 -- still be told to stop. Returns whether it wrote: false if it was asked for that, or for more, already.
--- Called by: sql/workers/drain.sql, users.
+-- Called by: operations/workers.py, users.
 CREATE FUNCTION rota.drain_worker(
     worker bigint, stop boolean DEFAULT false, reason text DEFAULT NULL, actor text DEFAULT NULL,
     at_once boolean DEFAULT false
@@ -239,7 +239,7 @@ BEGIN
 END $$;
 
 -- A draining worker takes work again. Returns whether it wrote: false if it was not draining.
--- Called by: sql/workers/resume.sql, users.
+-- Called by: operations/workers.py, users.
 CREATE FUNCTION rota.resume_worker(worker bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE

@@ -79,7 +79,7 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
     'Start a worker: until then, no run starts and no schedule is processed.', 'rota worker', false),
 (30, 'workers_asleep', 'All suitable workers are asleep, without a connection to the database: {workers}.',
     'They find waiting runs when they wake; to wake one now, send SIGUSR1 to process {pid} on {host}.',
-    'rota workers list --state asleep', false),
+    'rota workers list --status asleep', false),
 (31, 'queue_unserved', 'No live worker serves queue {queue}: the {workers} serve{s} {queues}.',
     'Start a worker for it, or add it to the queues of a worker.', 'rota worker --queues {queue}', false),
 (32, 'job_unknown', 'No live worker knows job {job}: the {workers} other code.',

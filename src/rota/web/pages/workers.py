@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import ClassVar, get_args
 from urllib.parse import urlencode
@@ -14,15 +13,14 @@ from starlette.routing import Route
 from rota.api.schemas.values import read_cursor
 from rota.errors import FilterError
 from rota.model.cursors import write_cursor
-from rota.model.list_filters import WorkerStatus
 from rota.model.overview import RunningRun
 from rota.model.run_filter import RunPage
+from rota.model.states import WorkerStatus
 from rota.model.worker import WorkerInfo
 from rota.web.context import Page
-from rota.web.forms import read_form
+from rota.web.operations import path_of, routes_of
 from rota.web.page_scope import PageScope
 
-Endpoint = Callable[[Request], Awaitable[Response]]
 STATES: tuple[WorkerStatus, ...] = get_args(WorkerStatus)
 PAGE_SIZE = 50
 _RUNS, _FAILED = 100, 8
@@ -84,23 +82,6 @@ class WorkerPage(Page):
         return f"Worker {self.worker.id}"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerQuestion(Page):
-    """Confirms that a worker is drained, stopped or resumed; says what happens to its runs."""
-
-    template: ClassVar[str] = "workers/question.html"
-    section: ClassVar[str] = "workers"
-
-    worker: WorkerInfo
-    path: str
-    verb: str
-    runs: list[RunningRun]
-
-    @property
-    def title(self) -> str:
-        return f"{self.verb.capitalize()} worker {self.worker.id}"
-
-
 async def list_workers(request: Request) -> Response:
     scope, query = PageScope(request), _read(request)
     found = await scope.workers.page(
@@ -109,7 +90,9 @@ async def list_workers(request: Request) -> Response:
         cursor=read_cursor("workers newest", query.cursor, int),
         limit=PAGE_SIZE,
     )
-    rows = [WorkerRow(worker, path_of(worker.id), news_of(worker)) for worker in found.items]
+    rows = [
+        WorkerRow(worker, path_of("workers", worker.id), news_of(worker)) for worker in found.items
+    ]
     onward = found.cursor and query.path(cursor=write_cursor("workers newest", *found.cursor))
     return await scope.show(WorkersPage(rows, query, onward or None))
 
@@ -120,10 +103,6 @@ def _read(request: Request) -> WorkerQuery:
     if status is not None and status not in STATES:
         raise FilterError(f"unknown state {status!r}", hint=f"choose from {', '.join(STATES)}")
     return WorkerQuery(status, given.get("host") or None, given.get("cursor"))
-
-
-def path_of(worker_id: int) -> str:
-    return f"/workers/{worker_id}"
 
 
 def news_of(worker: WorkerInfo) -> str:
@@ -163,7 +142,7 @@ async def show_worker(request: Request) -> Response:
     return await scope.show(
         WorkerPage(
             worker=worker,
-            path=path_of(worker_id),
+            path=path_of("workers", worker_id),
             news=news_of(worker),
             runs=await scope.workers.running(worker_id, limit=_RUNS),
             failed=await scope.runs.page(
@@ -177,46 +156,8 @@ async def show_worker(request: Request) -> Response:
     )
 
 
-def asking(verb: str) -> Endpoint:
-    async def ask(request: Request) -> Response:
-        scope, worker_id = PageScope(request), request.path_params["id"]
-        worker = await scope.workers.get(worker_id)
-        runs = await scope.workers.running(worker_id, limit=_RUNS)
-        return await scope.show(WorkerQuestion(worker, path_of(worker_id), verb, runs))
-
-    return ask
-
-
-async def drain(request: Request) -> Response:
-    scope, worker_id = PageScope(request), request.path_params["id"]
-    scope.check("workers.drain")
-    is_changed = await scope.workers.drain(worker_id, (await read_form(request)).text("reason"))
-    text = f"Worker {worker_id} {'is' if is_changed else 'was already'} draining"
-    return scope.go(path_of(worker_id), text)
-
-
-async def stop(request: Request) -> Response:
-    scope, worker_id = PageScope(request), request.path_params["id"]
-    scope.check("workers.stop")
-    form = await read_form(request)
-    at_once = form.get("how") == "now"
-    is_changed = await scope.workers.stop(worker_id, form.text("reason"), at_once=at_once)
-    text = "is stopping" if at_once else "stops when its running attempts have ended"
-    text = text if is_changed else "was already stopping"
-    return scope.go(path_of(worker_id), f"Worker {worker_id} {text}")
-
-
-async def resume(request: Request) -> Response:
-    scope, worker_id = PageScope(request), request.path_params["id"]
-    scope.check("workers.resume")
-    is_changed = await scope.workers.resume(worker_id, (await read_form(request)).text("reason"))
-    text = f"Worker {worker_id} {'is resumed' if is_changed else 'was not draining'}"
-    return scope.go(path_of(worker_id), text)
-
-
-routes = [Route("/workers", list_workers), Route("/workers/{id:int}", show_worker)]
-for _verb, _act in (("drain", drain), ("stop", stop), ("resume", resume)):
-    routes += [
-        Route(f"/workers/{{id:int}}/{_verb}", asking(_verb)),
-        Route(f"/workers/{{id:int}}/{_verb}", _act, methods=["POST"]),
-    ]
+routes = [
+    Route("/workers", list_workers),
+    Route("/workers/{id:int}", show_worker),
+    *routes_of("workers"),
+]
