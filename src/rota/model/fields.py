@@ -34,6 +34,7 @@ from rota.errors import InputError
 from rota.model.durations import Duration
 from rota.model.field_values import PARSERS, READERS
 from rota.model.instants import LONGEST_SECONDS
+from rota.model.words import duration
 
 # An instant, or a duration from now; both may be given as text.
 Moment = datetime | timedelta | str
@@ -125,6 +126,16 @@ class Argument:
             self._check_range(found, value)
         return found if self.field.check is None else self._check(self.field.check, found)
 
+    def shown(self, value: Any) -> str:
+        """A value in words, for people."""
+        if value is None:
+            return self.field.none_means or self.field.none
+        if self.field.choices:
+            return self.field.choices[value]
+        if self.kind == "duration":
+            return duration(value)
+        return f"{value:,}" if self.kind in ("whole", "number") else str(value)
+
     def parse(self, text: str, local: Callable[[datetime], datetime] | None = None) -> Any:
         """What a person typed. `local` gives a time without an offset the reader's time zone."""
         words = text.strip()
@@ -184,6 +195,11 @@ def settings_of(hint: Any) -> tuple[Argument, ...]:
     # A name without a declaration is another name of a field, for Python callers.
     declared = {name: inner for name, inner in hints.items() if field_of(inner) is not None}
     return tuple(_argument(name, inner, UNCHANGED, True) for name, inner in declared.items())
+
+
+def facts_of(record: Any, settings: Any) -> list[tuple[str, str]]:
+    """The label and the value of each setting of a record, in words."""
+    return [(one.label, one.shown(getattr(record, one.name))) for one in settings_of(settings)]
 
 
 def field_of(hint: Any) -> Field | None:

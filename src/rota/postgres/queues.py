@@ -8,24 +8,28 @@ from typing import Any
 
 from rota.errors import QueueNotFound
 from rota.model.page import Page
-from rota.model.queue import JobDepth, QueueDetails, QueueInfo, QueueOrder, WhenFull
+from rota.model.queue import JobDepth, QueueDetails, QueueInfo, QueueOrder, QueueSettings, WhenFull
 from rota.postgres.pages import check_order, read_all, read_page
 from rota.postgres.plans import Ask, Plan, call
 from rota.postgres.queries import Query, column
+
+
+def _info(*, settings: QueueSettings, **row: Any) -> QueueInfo:
+    return QueueInfo(**row, **settings)
 
 
 def list_queues(
     *, paused: bool | None = None, order: str = "name", name: str | None = None
 ) -> Plan[list[QueueInfo]]:
     params = {"name": name, "paused": paused}
-    return read_all("queues/list", params, QueueInfo, order=check_order(order, QueueOrder))
+    return read_all("queues/list", params, _info, order=check_order(order, QueueOrder))
 
 
 def page_queues(
     *, order: str, cursor: Sequence[Any] | None, limit: int, paused: bool | None = None
 ) -> Plan[Page[QueueInfo]]:
     order, params = check_order(order, QueueOrder), {"name": None, "paused": paused}
-    return read_page("queues/list", params, QueueInfo, order=order, cursor=cursor, limit=limit)
+    return read_page("queues/list", params, _info, order=order, cursor=cursor, limit=limit)
 
 
 def find_queue(name: str) -> Plan[QueueDetails]:

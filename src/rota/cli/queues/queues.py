@@ -16,6 +16,8 @@ from rota.cli.terminal.flags import Json
 from rota.cli.terminal.names import queue_names
 from rota.cli.terminal.output import facts, heading, print_json, remark, table
 from rota.cli.terminal.watch import watched
+from rota.model.fields import facts_of
+from rota.model.queue import QueueSettings
 from rota.model.words import plural
 
 if TYPE_CHECKING:
@@ -102,18 +104,14 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
             ("blocked", f"{queue.blocked:,}"),
             ("running", f"{queue.running:,}"),
             ("workers", str(queue.workers)),
-            ("cap", _cap(queue, now)),
+            *((label.lower(), text) for label, text in facts_of(queue, QueueSettings)),
+            ("full since", times.both(queue.full_since, now) if queue.full_since else ""),
+            ("edited", "by an operator; reset restores the code" if queue.is_edited else ""),
         ]
     )
     if found.jobs:
         heading("by job")
         table(("JOB", *COUNTS), [(job.job, *_counts(job)) for job in found.jobs])
-
-
-def _cap(queue: QueueInfo, now: datetime) -> str:
-    full = f"; full since {times.both(queue.full_since, now)}" if queue.full_since else ""
-    edited = "; changed by an operator" if queue.is_edited else ""
-    return f"{queue.cap}{full}{edited}" if queue.cap else ""
 
 
 add_actions(commands, "queues", queue_names)

@@ -163,18 +163,20 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- A queue that gets a cap, or loses it, has its row of rota.queue_caps and its entry of the audit.
+-- What people set of a queue; the defaults for one without a row.
+-- Called by: note_queue_settings, set_queue, sql/queues/list.sql.
+CREATE FUNCTION rota.queue_settings(q rota.queues) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+    SELECT jsonb_build_object('max_waiting', q.max_waiting, 'when_full', coalesce(q.when_full, 'refuse'))
+$$;
+
+-- Changed settings of a queue are in the audit; one that gets a cap, or loses it, has its row of rota.queue_caps.
 -- Called by: after_queue.
-CREATE FUNCTION rota.note_queue_cap(new rota.queues, old rota.queues) RETURNS void
+CREATE FUNCTION rota.note_queue_settings(new rota.queues, old rota.queues) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     whose  text := coalesce(NEW.name, OLD.name);
-    before jsonb := CASE WHEN OLD.name IS NOT NULL
-        THEN jsonb_build_object('max_waiting', OLD.max_waiting, 'when_full', OLD.when_full)
-                    ELSE '{"max_waiting": null, "when_full": "refuse"}' END;
-    after  jsonb := CASE WHEN NEW.name IS NOT NULL
-        THEN jsonb_build_object('max_waiting', NEW.max_waiting, 'when_full', NEW.when_full)
-                    ELSE '{"max_waiting": null, "when_full": "refuse"}' END;
+    before jsonb := rota.queue_settings(OLD);
+    after  jsonb := rota.queue_settings(NEW);
 BEGIN
     IF before = after THEN
         RETURN;
@@ -184,7 +186,9 @@ BEGIN
             WHERE o.value IS DISTINCT FROM after -> o.key),
         (SELECT jsonb_object_agg(n.key, n.value) FROM jsonb_each(after) n
             WHERE n.value IS DISTINCT FROM before -> n.key));
-    IF after -> 'max_waiting' = 'null' THEN
+    IF before -> 'max_waiting' = after -> 'max_waiting' AND before -> 'when_full' = after -> 'when_full' THEN
+        RETURN;
+    ELSIF after -> 'max_waiting' = 'null' THEN
         DELETE FROM rota.queue_caps c WHERE c.queue = whose;
         UPDATE rota.settings s SET capped_queues = array_remove(s.capped_queues, whose)
         WHERE whose = ANY (s.capped_queues);
@@ -218,7 +222,7 @@ CREATE TRIGGER queues_before BEFORE INSERT OR UPDATE ON rota.queues FOR EACH ROW
 -- Trigger: all that follows from a written queue, in this order.
 CREATE FUNCTION rota.after_queue() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
-    PERFORM rota.note_queue_cap(NEW, OLD);
+    PERFORM rota.note_queue_settings(NEW, OLD);
     IF TG_OP <> 'UPDATE' OR (NEW.is_paused, NEW.paused_at, NEW.paused_until, NEW.pause_reason)
         IS DISTINCT FROM (OLD.is_paused, OLD.paused_at, OLD.paused_until, OLD.pause_reason) THEN
         PERFORM rota.note_queue_pause(NEW, OLD);
@@ -228,12 +232,12 @@ END $$;
 CREATE TRIGGER queues_after AFTER INSERT OR UPDATE OR DELETE ON rota.queues FOR EACH ROW
     EXECUTE FUNCTION rota.after_queue();
 
--- Sets the cap of a queue, for operators: {"max_waiting": 1000, "when_full": "drop_lowest"}; null removes the cap.
+-- Changes settings of a queue, for operators: {"max_waiting": 1000, "when_full": "drop_lowest"}; null removes the cap.
 -- Called by: operations/queues/queues.py, users.
 CREATE FUNCTION rota.set_queue(queue text, settings jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    known constant text[] := '{max_waiting,when_full}';
+    known constant text[] := ARRAY(SELECT jsonb_object_keys(rota.queue_settings(NULL)) ORDER BY 1);
     odd   text;
     was   text[];
 BEGIN
@@ -256,14 +260,9 @@ BEGIN
     was := rota.say_why(set_queue.actor, set_queue.reason);
     INSERT INTO rota.queues (name) VALUES (set_queue.queue) ON CONFLICT (name) DO NOTHING;
     UPDATE rota.queues q
-    SET max_waiting = CASE WHEN set_queue.settings ? 'max_waiting' THEN (set_queue.settings ->> 'max_waiting')::bigint
-        ELSE q.max_waiting END,
-        when_full = CASE WHEN set_queue.settings ? 'when_full'
-            THEN coalesce(set_queue.settings ->> 'when_full', 'refuse') ELSE q.when_full END
-    WHERE q.name = set_queue.queue AND (
-        set_queue.settings ? 'max_waiting' AND q.max_waiting
-            IS DISTINCT FROM (set_queue.settings ->> 'max_waiting')::bigint
-        OR set_queue.settings ? 'when_full' AND q.when_full <> coalesce(set_queue.settings ->> 'when_full', 'refuse'));
+    SET max_waiting = s.max_waiting, when_full = coalesce(s.when_full, 'refuse')
+    FROM rota.queues o CROSS JOIN LATERAL jsonb_populate_record(o, set_queue.settings) s
+    WHERE q.name = set_queue.queue AND o.name = q.name AND rota.queue_settings(o) <> rota.queue_settings(s);
     PERFORM rota.unsay(was);
 END $$;
 

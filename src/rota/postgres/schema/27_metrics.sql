@@ -426,7 +426,7 @@ BEGIN
 END $$;
 
 -- As read_depths, for callers that must not write: where there are many open runs, as they were counted last.
--- Called by: note_queue_cap, why_job, why_queue.
+-- Called by: note_queue_settings, why_job, why_queue.
 CREATE FUNCTION rota.kept_depths() RETURNS SETOF rota.depths LANGUAGE plpgsql STABLE SET jit = off AS $$
 BEGIN
     IF rota.has_many_open_runs() THEN

@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.model.queue import QueueDetails
+from rota.model.fields import facts_of
+from rota.model.queue import QueueDetails, QueueSettings
 from rota.model.trend import Trend
 from rota.web.context import Page
 from rota.web.operations import path_of, routes_of
@@ -70,6 +71,7 @@ class QueuePage(Page):
     spans: dict[str, tuple[str, int]]
     trend: Trend
     plots: list[Plot]
+    settings: list[tuple[str, str]]
 
     @property
     def title(self) -> str:
@@ -115,8 +117,9 @@ async def show_queue(request: Request) -> Response:
     trend = await scope.web.watch.trend(timedelta(hours=SPANS[span][1]), queue=name)
     why = await why_of(scope, name, "queue")
     plots = plots_of(trend, zone_of(request))
+    settings = facts_of(details.queue, QueueSettings)
     return await scope.show(
-        QueuePage(details, path_of("queues", name), why, span, SPANS, trend, plots)
+        QueuePage(details, path_of("queues", name), why, span, SPANS, trend, plots, settings)
     )
 
 

@@ -19,7 +19,7 @@ SELECT n.name, coalesce(o.blocked, 0) AS blocked, coalesce(o.scheduled, 0) AS sc
           AND w.drain_requested_at IS NULL AND (w.queues = '{}' OR n.name = ANY (w.queues))) AS workers,
        o.queue IS NOT NULL OR EXISTS (SELECT FROM rota.jobs j WHERE j.queue = n.name) AS is_used,
        q.name IS NOT NULL AS is_paused, q.paused_at, q.paused_by, q.pause_reason, q.paused_until, coalesce(v.version, 1) AS version,
-       v.max_waiting, coalesce(v.when_full, 'refuse') AS when_full, k.full_since, coalesce(v.is_edited, false) AS is_edited,
+       rota.queue_settings(v) AS settings, k.full_since, coalesce(v.is_edited, false) AS is_edited,
        jsonb_build_array(p.place, n.name) AS place
 FROM named n
 LEFT JOIN open o ON o.queue = n.name
