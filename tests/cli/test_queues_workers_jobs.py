@@ -171,13 +171,13 @@ def test_workers(cli: Cli, conn: Connection) -> None:
         "UPDATE rota.workers SET state = 'gone', ended_at = clock_timestamp() WHERE pid = 7"
     )
     assert len(cli.done("workers", "list", "--json").json) == 1
-    assert len(cli.done("workers", "list", "--all", "--json").json) == 2
+    assert len(cli.done("workers", "list", "--include-gone", "--json").json) == 2
 
 
 def test_workers_that_do_not_get_their_work_done(cli: Cli, conn: Connection) -> None:
     conn.execute("SELECT rota.register_worker('w', 'box', 7, '', '{}', '{}', 4, 30)")
     conn.execute("SELECT rota.beat(id, false, 60, 90, 7, 'feeder: it is stuck') FROM rota.workers")
-    _, line = cli.done("workers", "list", "--state", "failing").out.splitlines()
+    _, line = cli.done("workers", "list", "--status", "failing").out.splitlines()
     assert line.split()[1] == "failing"
     assert line.rstrip().endswith("failing: feeder: it is stuck")
     (found,) = cli.done("workers", "list", "--json").json

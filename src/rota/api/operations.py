@@ -152,15 +152,13 @@ def _result(noun: Noun, operation: Operation) -> type[BaseModel]:
     """The answer of an operation whose result is a plain value."""
     name = f"{operation.verb.capitalize()}{name_of(noun.record)}Result"
     about = (inspect.getdoc(operation.plan) or "").rpartition("Returns ")[2].rstrip(".")
-    target = operation.target
-    inside = {
-        "__annotations__": {target.name: target.type, operation.result_name: operation.result},
-        target.name: Field(description=target.field.help),
-        operation.result_name: Field(description=f"{about[:1].upper()}{about[1:]}."),
-        "model_config": examples(
-            {target.name: target.field.example, operation.result_name: operation.example}
-        ),
-    }
+    target, result = operation.target, operation.result_name
+    types, shown = {target.name: target.type}, {target.name: target.field.example}
+    inside: dict[str, Any] = {target.name: Field(description=target.field.help)}
+    if operation.has_result:
+        types[result], shown[result] = operation.result, operation.example
+        inside[result] = Field(description=f"{about[:1].upper()}{about[1:]}.")
+    inside |= {"__annotations__": types, "model_config": examples(shown)}
     return type(name, (BaseModel,), inside | {"__doc__": "What was done.", "__module__": __name__})
 
 
@@ -175,12 +173,14 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
         named = {target: given.get(target) or sent[target]}
         found = await getattr(commands, operation.verb)(**given, **sent)
         if operation.is_switch:
-            set_changed(response, found)
+            set_changed(response, operation.is_changed(found))
             where = named | {name: it for name, it in given.items() if name == "tenant"}
             found = noun.record_of(await commands.get(**where))
         if not _answers_record(noun, operation):
             after = sent.get(operation.renames_to, named[target])
-            return {target: after, operation.result_name: found}
+            return {target: after} | (
+                {operation.result_name: found} if operation.has_result else {}
+            )
         _set_etag(noun, response, found)
         return found
 

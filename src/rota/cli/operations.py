@@ -15,7 +15,7 @@ import typer
 
 from rota.cli.session import actor, administer
 from rota.cli.tenants.whose import named, refuse_slash, whole_name
-from rota.cli.terminal import times, values
+from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.output import print_json, say
@@ -139,7 +139,7 @@ def perform(
     commands = getattr(app, noun.many).by(actor()).sync
     result = getattr(commands, operation.verb)(**where, **given)
     if operation.is_switch:
-        return result, noun.record_of(commands.get(**where))
+        return operation.is_changed(result), noun.record_of(commands.get(**where))
     return True, result
 
 
@@ -201,31 +201,54 @@ def read_flags(arguments: Any, texts: dict[str, Any]) -> Iterator[tuple[str, Any
 
 
 def list_command(
-    many: str, show: Callable[[typer.Context, App, list[Any], dict[str, Any]], None]
+    many: str,
+    show: Callable[[typer.Context, App, list[Any], dict[str, Any]], None],
+    *,
+    limit: int | None = None,
 ) -> Any:
     """The command `list` of a noun, with a flag for each filter and its order. `show` prints what
-    was found, unless `--json` is given."""
+    was found, unless `--json` is given. With a limit, it shows one page."""
     commands = commands_of(many)
     plan = plan_of(commands, "list")
     arguments = arguments_of(plan)
 
     def run(ctx: typer.Context, json: bool, absolute: bool, **texts: Any) -> None:
+        place = {name: texts.pop(name) for name in ("limit", "after") if name in texts}
         given = dict(read_flags(arguments, texts))
         with administer(ctx) as app:
-            found = getattr(app, many).sync.list(**given)
+            found, more = _found(getattr(app, many).sync, many, given | place)
             if json:
                 print_json(found)
             else:
                 show(ctx, app, found, given)
+        paging.more(len(found), *more)
 
     parameters = [
         inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context),
         *flags_of(arguments),
+        *_page_flags(limit),
         inspect.Parameter("absolute", _KEYWORD, annotation=Absolute, default=False),
         inspect.Parameter("json", _KEYWORD, annotation=Json, default=False),
     ]
     summary = " ".join((inspect.getdoc(plan) or "").partition("\n\n")[0].split())
     return shaped(run, f"list_{many}", summary.replace("`order`", "--order"), parameters)
+
+
+def _page_flags(limit: int | None) -> Iterator[inspect.Parameter]:
+    if limit is not None:
+        kinds: dict[str, Any] = {"limit": paging.LongLimit, "after": paging.After}
+        for name, default in (("limit", limit), ("after", None)):
+            yield inspect.Parameter(name, _KEYWORD, annotation=kinds[name], default=default)
+
+
+def _found(commands: Any, many: str, given: dict[str, Any]) -> tuple[list[Any], tuple[Any, str]]:
+    """A list, or a page of it; and what `paging.more` says about the next page."""
+    if "limit" not in given:
+        return commands.list(**given), (None, "")
+    usual = {one.name: one.default for one in arguments_of(plan_of(commands_of(many), "list"))}
+    kind, after = f"{many} {given.get('order', usual['order'])}", given.pop("after")
+    page = commands.page(**given, cursor=paging.read(kind, after))
+    return [*page.items], (page.cursor, kind)
 
 
 def shaped(

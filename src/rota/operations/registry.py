@@ -9,8 +9,9 @@
 
 An operation is a command whose arguments are fields (`model/fields.py`). They are checked before
 its plan begins. The first argument names the target; `tenant`, `reason` and `version` have the
-same meaning in all operations. A plan that returns a bool switches something: it says whether that
-changed anything, and interfaces show the target afterwards. Others show what the plan returns.
+same meaning in all operations. A plan that returns a bool, or a count or None, switches something:
+False and None mean that nothing changed, and interfaces show the target afterwards. Others show
+what the plan returns.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from importlib import import_module
+from types import NoneType
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
 
 from rota.errors import InputError, RotaError
-from rota.model.fields import Argument, Field, arguments_of
+from rota.model.fields import Argument, Field, Moment, arguments_of
 from rota.operations.commands import Command, Commands
 from rota.postgres.plans import Plan
 
@@ -44,6 +46,13 @@ Reason = Annotated[
 Version = Annotated[
     int | None, Field("Fail unless this is the current version.", least=1, metavar="N")
 ]
+PauseEnd = Annotated[
+    Moment | None,
+    Field(
+        "Resume automatically at this time or after this duration.", "2h", label="Until",
+        none_means="until it is resumed", metavar="2h|TIME",
+    ),
+]  # fmt: skip
 # Arguments that each interface has its own place for.
 COMMON = ("tenant", "reason", "version")
 
@@ -141,7 +150,15 @@ class Operation:
 
     @property
     def is_switch(self) -> bool:
-        return self.result is bool
+        return self.result in (bool, int | None)
+
+    @property
+    def has_result(self) -> bool:
+        return self.result is not NoneType
+
+    def is_changed(self, result: Any) -> bool:
+        """Whether a switch changed anything."""
+        return result is not None and result is not False
 
     def check(self, noun: Noun, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call, each as the plan takes it."""

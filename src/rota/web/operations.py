@@ -137,12 +137,13 @@ class _OperationForm:
             given = self._operation.completes(given)
         reason = form.text("reason")
         result = await getattr(commands, self._operation.verb)(**where, **given, reason=reason)
-        is_changed = not self._operation.is_switch or result
+        is_changed = not self._operation.is_switch or self._operation.is_changed(result)
         if self._operation.is_switch:
             result = self._noun.record_of(await commands.get(**where))
         zone = zone_of(scope.request)
         said = self._operation.says(result, is_changed, lambda at: words.absolute(at, zone))
         is_gone = self._operation.is_removal and result != "reset"
+        is_gone = is_gone or not self._operation.has_result
         target = where[self._operation.target.name]
         if renamed := given.get(self._operation.renames_to):
             where = where | {self._operation.target.name: renamed}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Unpack
+from typing import Unpack
 
-from rota.model.fields import Field, Moment
 from rota.model.page import Page
 from rota.model.queue import (
     Order,
@@ -18,20 +17,13 @@ from rota.model.queue import (
 from rota.model.words import plural
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.operations.instants import read_instant
-from rota.operations.registry import Noun, Reason, ShowTime, Version, operation
+from rota.operations.registry import Noun, PauseEnd, Reason, ShowTime, Version, operation
 from rota.postgres import queues
 from rota.postgres.pages import check_filters
 from rota.postgres.plans import Plan, call
 from rota.postgres.versions import expect_version
 
 Found = list[QueueInfo]
-PauseEnd = Annotated[
-    Moment | None,
-    Field(
-        "Resume automatically at this time or after this duration.", "2h", label="Until",
-        none_means="until it is resumed", metavar="2h|TIME",
-    ),
-]  # fmt: skip
 
 
 def _paused(queue: QueueInfo, is_changed: bool, at: ShowTime) -> str:
