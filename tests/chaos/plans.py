@@ -28,6 +28,7 @@ from tests.chaos.faults.network import (
 )
 from tests.chaos.faults.processes import (
     Deploy,
+    DeployBesideHolder,
     FreezeWorker,
     KillWhileIsolating,
     KillWorker,
@@ -52,7 +53,7 @@ KINDS: dict[str, list[Callable[[], Fault]]] = {
         partial(RestartServer, "killed"),
     ],
     "workers": [KillWorker, StopWorker, FreezeWorker],
-    "releases": [Deploy, RollBack],
+    "releases": [Deploy, DeployBesideHolder, RollBack],
     "poison": [Poison, KillWhileIsolating],
 }
 
@@ -95,7 +96,15 @@ PLANS: dict[str, list[Callable[[], Fault]]] = {
         DumpAndRestore,
         *[partial(Stranger, role) for role in ROLES],
     ],
-    "fleet": [KillWorker, FreezeWorker, Deploy, Deploy, RollBack, Poison, KillWhileIsolating],
+    "fleet": [
+        KillWorker,
+        FreezeWorker,
+        Deploy,
+        DeployBesideHolder,
+        RollBack,
+        Poison,
+        KillWhileIsolating,
+    ],
 }
 RESTARTS: list[Callable[[], Fault]] = [
     partial(RestartServer, "fast"),

@@ -103,7 +103,6 @@ class HoldEachInTurn(Fault):
 
     def inject(self, stage: Stage) -> str:
         self._is_over = threading.Event()
-        self._struck: set[str] = set()
         self._thread = threading.Thread(target=self._hold_all, args=[stage], daemon=True)
         self._thread.start()
         return f"a row of each of {len(tables(stage))} tables is held in turn"
@@ -111,14 +110,8 @@ class HoldEachInTurn(Fault):
     def _hold_all(self, stage: Stage) -> None:
         for table in tables(stage):
             with stage.connect() as conn, conn.transaction():
-                if row := _hold(conn, table):
-                    self._struck.update(_owners(stage, {table: row}))
-                    if self._is_over.wait(self._each):
-                        return
-
-    def struck(self, stage: Stage) -> Collection[str]:
-        # Owners are met one after another, for half a second each: nobody stands still.
-        return ()
+                if _hold(conn, table) and self._is_over.wait(self._each):
+                    return
 
     def heal(self, stage: Stage) -> None:
         self._thread.join(120)

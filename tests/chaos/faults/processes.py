@@ -62,6 +62,29 @@ class Deploy(Fault):
         return f"{', '.join(member.name for member in members)} get the other release"
 
 
+_DECLARED = ("jobs", "queues", "limits", "schedules")
+
+
+class DeployBesideHolder(Deploy):
+    """A deployment while somebody's transaction holds what both releases declare: workers start
+    and work, and what is held is stored afterwards."""
+
+    def inject(self, stage: Stage) -> str:
+        self._conn = stage.connect()
+        self._conn.execute("BEGIN")
+        for table in _DECLARED:
+            self._conn.execute(f"SELECT FROM rota.{table} FOR UPDATE".encode())
+        names = stage.rows("SELECT name FROM rota.schedules")
+        self._schedules = [name for (name,) in names]
+        return f"{super().inject(stage)}, while a transaction holds {', '.join(_DECLARED)}"
+
+    def struck(self, stage: Stage) -> Collection[str]:
+        return self._schedules
+
+    def heal(self, stage: Stage) -> None:
+        self._conn.close()
+
+
 class RollBack(Fault):
     """Everybody gets the old release: nobody takes what only the new one accepts, until it is
     there again."""
