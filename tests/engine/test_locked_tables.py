@@ -18,6 +18,7 @@ from tests.sql_engine import Engine
 
 TABLES = [
     "keys", "queues", "limits", "tenants", "jobs", "schedules", "waits", "events", "limit_slots",
+    "api_responses", "samples", "id_marks",
 ]  # fmt: skip
 
 

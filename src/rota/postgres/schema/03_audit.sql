@@ -134,3 +134,18 @@ CREATE TABLE rota.api_responses (
 );
 CREATE INDEX api_responses_expired ON rota.api_responses (expires_at);
 COMMENT ON TABLE rota.api_responses IS 'Responses of the API by idempotency key, kept for a day.';
+
+-- Deletes responses of the API that nobody can ask for any more.
+-- Called by: sql/upkeep/sweep_responses.sql.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.sweep_responses(max_rows integer) RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off
+SET lock_timeout = '5s' AS $$
+DECLARE
+    removed bigint;
+BEGIN
+    DELETE FROM rota.api_responses a WHERE a.ctid = ANY (ARRAY(
+        SELECT e.ctid FROM rota.api_responses e WHERE e.expires_at <= rota.now()
+        ORDER BY e.expires_at LIMIT max_rows FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END $$;

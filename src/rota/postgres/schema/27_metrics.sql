@@ -455,7 +455,7 @@ COMMENT ON TABLE rota.samples
 -- busiest have.
 -- Called by: sql/upkeep/take_sample.sql.
 -- Locks: "samples" if it is free.
-CREATE FUNCTION rota.take_sample() RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.take_sample() RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
     this_minute constant timestamptz := date_trunc('minute', rota.now());
 BEGIN
