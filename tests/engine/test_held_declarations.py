@@ -97,3 +97,18 @@ async def test_a_process_without_a_worker_says_what_it_left(
     await after.database.open()
     assert engine.state((await work.enqueue()).id) == "queued"
     assert [one for one in caplog.messages if "an open transaction" in one] != []
+
+
+async def test_a_job_that_is_declared_afterwards_is_registered_with_the_rest(
+    make_app: MakeApp, engine: Engine, holder: Connection
+) -> None:
+    engine.job("old")
+    holder.execute("SELECT rota.rename_job('old', 'new')")
+    app, work = release(make_app, 1)
+    await app.database.open()
+    with pytest.raises(rota.UnknownJob):
+        await work.enqueue()
+    holder.rollback()
+    later = app.job(name="later")(old)
+    assert engine.state((await later.enqueue()).id) == "queued"
+    assert engine.state((await work.enqueue()).id) == "queued"

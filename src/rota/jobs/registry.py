@@ -75,6 +75,7 @@ class Registry:
         self._by_alias |= dict.fromkeys(definition.aliases, definition)
         self._by_name[definition.name] = definition
         self._new[definition.name] = definition
+        self._not_before = 0.0
         self.version += 1
         for watcher in list(self._watchers):
             watcher()
