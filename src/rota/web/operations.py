@@ -72,6 +72,15 @@ def path_of(noun: str, key: str | int, tenant: str = "") -> str:
     return f"/{noun}/{quote(str(key), safe='')}{query}"
 
 
+def others_of(many: str, placed: Collection[str]) -> list[tuple[str, str]]:
+    """The verb and the title of the operations that a page has not placed by hand."""
+    return [
+        (one.verb, one.title or one.verb.capitalize())
+        for one in operations_of(commands_of(many))
+        if one.verb not in placed
+    ]
+
+
 def routes_of(many: str, special: Collection[str] = ()) -> Iterator[Route]:
     """The routes of all operations of a noun, except those with a page of their own."""
     commands = commands_of(many)

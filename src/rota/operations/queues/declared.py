@@ -57,7 +57,8 @@ def checked(name: str, max_waiting: int | None, when_full: WhenFull) -> Declared
     try:
         check_text("name", name, most=100)
         given = {"max_waiting": max_waiting, "when_full": when_full}
-        checked = {one.name: one.read(given[one.name]) for one in settings_of(QueueSettings)}
+        known = {one.name: one for one in settings_of(QueueSettings)}
+        checked = {name: known[name].read(value) for name, value in given.items()}
     except (ValueError, InputError) as error:
         raise JobError(f"queue {name!r}: {error}") from None
     return checked["max_waiting"], checked["when_full"]

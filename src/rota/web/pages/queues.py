@@ -14,11 +14,14 @@ from rota.model.fields import facts_of
 from rota.model.queue import QueueDetails, QueueSettings
 from rota.model.trend import Trend
 from rota.web.context import Page
-from rota.web.operations import path_of, routes_of
+from rota.web.operations import others_of, path_of, routes_of
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.plots import Plot
 from rota.web.trend_plots import SPANS, plots_of
 from rota.web.why import WhyPanel, why_of
+
+# Operations whose buttons depend on the state of the queue.
+_PLACED = ("pause", "resume", "set", "reset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class QueuePage(Page):
     trend: Trend
     plots: list[Plot]
     settings: list[tuple[str, str]]
+    others: list[tuple[str, str]]
 
     @property
     def title(self) -> str:
@@ -119,7 +123,17 @@ async def show_queue(request: Request) -> Response:
     plots = plots_of(trend, zone_of(request))
     settings = facts_of(details.queue, QueueSettings)
     return await scope.show(
-        QueuePage(details, path_of("queues", name), why, span, SPANS, trend, plots, settings)
+        QueuePage(
+            details,
+            path_of("queues", name),
+            why,
+            span,
+            SPANS,
+            trend,
+            plots,
+            settings,
+            others_of("queues", _PLACED),
+        )
     )
 
 
