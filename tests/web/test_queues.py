@@ -91,6 +91,20 @@ async def test_a_part_alone(web: Browser) -> None:
     assert "<html" not in web.page
 
 
+async def test_a_queue_is_cleared(web: Browser, shop: rota.App, conn: Any) -> None:
+    for number in range(3):
+        shop.runs.sync.enqueue("send", {"user_id": number})
+    await web.get("/queues/mail")
+    assert 'href="/queues/mail/clear"' in web.page
+    await web.get("/queues/mail/clear")
+    assert "3 waiting runs will be cancelled; 0 running continue." in web.text
+    await web.post("/queues/mail/clear", reason="a flood of mistakes")
+    assert "Queue mail is being cleared by bulk action" in web.text
+    row = conn.execute("SELECT verb, filter, reason FROM rota.bulk_actions").fetchone()
+    waiting = ["blocked", "scheduled", "queued"]
+    assert row == ("cancel", {"queue": "mail", "states": waiting}, "a flood of mistakes")
+
+
 async def test_a_cap_is_set_with_a_reason(web: Browser, shop: rota.App, conn: Any) -> None:
     await shop.runs.enqueue("send", {"user_id": 1})
     await web.get("/queues/mail")

@@ -31,6 +31,13 @@ WhenFull = Annotated[
         },
     ),
 ]  # fmt: skip
+Description = Annotated[
+    str | None,
+    Field(
+        "What the queue is for, and whom to ask.", "Mails; ask team Growth", longest=500,
+        none_means="no description",
+    ),
+]  # fmt: skip
 OnlyPaused = Annotated[bool | None, Field("Only paused queues, or only those that are not.", True)]
 Order = Annotated[
     QueueOrder, Field("Sort order: by name, largest backlog first, or longest wait first.", "name")
@@ -49,6 +56,7 @@ class QueueSettings(TypedDict, total=False):
 
     max_waiting: MaxWaiting
     when_full: WhenFull
+    description: Description
 
 
 class QueueFilters(TypedDict, total=False):
@@ -89,6 +97,7 @@ class QueueInfo:
         datetime | None, Field("Since when the queue is full; null: it has room, or no cap.")
     ] = None
     is_edited: Annotated[bool, Field("Whether an operator has overridden the code.", False)] = False
+    description: Description = None
 
     @property
     def cap(self) -> str:

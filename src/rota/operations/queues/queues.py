@@ -59,6 +59,17 @@ def _before_set(queue: QueueInfo) -> str:
     return f"{waiting} now{also}. The cap takes effect at once; counts are about a second old."
 
 
+def _cleared(action: int, is_changed: bool, at: ShowTime) -> str:
+    return f"is being cleared by bulk action {action}"
+
+
+def _before_clear(queue: QueueInfo) -> str:
+    waiting = queue.queued + queue.scheduled + queue.blocked
+    return (
+        f"{plural(waiting, 'waiting run')} will be cancelled; {queue.running:,} running continue."
+    )
+
+
 class QueueCommands(Commands):
     noun = Noun("queue", "queues", QueueInfo)
 
@@ -135,6 +146,24 @@ class QueueCommands(Commands):
         yield from queues.find_queue(name)
         yield from call("reset_queue", queue=name, reason=reason, actor=self.actor)
         return (yield from queues.find_queue(name)).queue
+
+    @operation(
+        says=_cleared, asks=_before_clear, is_dangerous=True, result_name="bulk_action", example=7
+    )
+    def clear(self, name: QueueName, reason: Reason = None) -> Plan[int]:
+        """Cancel all runs that wait in a queue now, as a bulk action. Running attempts continue.
+
+        Returns the ID of the bulk action."""
+        yield from queues.find_queue(name)
+        chosen = json.dumps({"queue": name, "states": ["blocked", "scheduled", "queued"]})
+        return int(
+            (
+                yield from call(
+                    "start_bulk_action", verb="cancel", filter=chosen, reason=reason,
+                    actor=self.actor,
+                )
+            )
+        )  # fmt: skip
 
 
 class Queues(QueueCommands, AsyncCommands):

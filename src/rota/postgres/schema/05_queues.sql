@@ -18,6 +18,7 @@ CREATE TABLE rota.queues (
     CHECK (when_full IN ('refuse', 'drop_lowest')), declared_max_waiting bigint,            -- as the code said last
     declared_when_full   text COLLATE "C",  -- NULL: no code says anything
     is_edited            boolean NOT NULL DEFAULT false,
+    description          text CONSTRAINT queues_description CHECK (length(description) <= 500),
     CHECK (is_paused = (paused_at IS NOT NULL))
 );
 CREATE INDEX queues_paused_until ON rota.queues (paused_until) WHERE paused_until IS NOT NULL;
@@ -166,7 +167,8 @@ END $$;
 -- What people set of a queue; the defaults for one without a row.
 -- Called by: note_queue_settings, set_queue, sql/queues/list.sql.
 CREATE FUNCTION rota.queue_settings(q rota.queues) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
-    SELECT jsonb_build_object('max_waiting', q.max_waiting, 'when_full', coalesce(q.when_full, 'refuse'))
+    SELECT jsonb_build_object('max_waiting', q.max_waiting, 'when_full', coalesce(q.when_full, 'refuse'),
+        'description', q.description)
 $$;
 
 -- Changed settings of a queue are in the audit; one that gets a cap, or loses it, has its row of rota.queue_caps.
@@ -260,7 +262,7 @@ BEGIN
     was := rota.say_why(set_queue.actor, set_queue.reason);
     INSERT INTO rota.queues (name) VALUES (set_queue.queue) ON CONFLICT (name) DO NOTHING;
     UPDATE rota.queues q
-    SET max_waiting = s.max_waiting, when_full = coalesce(s.when_full, 'refuse')
+    SET max_waiting = s.max_waiting, when_full = coalesce(s.when_full, 'refuse'), description = s.description
     FROM rota.queues o CROSS JOIN LATERAL jsonb_populate_record(o, set_queue.settings) s
     WHERE q.name = set_queue.queue AND o.name = q.name AND rota.queue_settings(o) <> rota.queue_settings(s);
     PERFORM rota.unsay(was);

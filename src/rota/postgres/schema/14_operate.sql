@@ -348,7 +348,7 @@ COMMENT ON TABLE rota.bulk_actions
 
 -- Begins one action on all runs that a filter finds; workers carry it out in batches (advance_bulk_action). Runs
 -- that come later are not touched.
--- Called by: sql/bulk/start.sql, users.
+-- Called by: operations/queues/queues.py, sql/bulk/start.sql, users.
 CREATE FUNCTION rota.start_bulk_action(
     verb text, filter jsonb, payload jsonb DEFAULT NULL, delay_seconds double precision DEFAULT NULL,
     most bigint DEFAULT NULL, rate double precision DEFAULT NULL, reason text DEFAULT NULL, actor text DEFAULT NULL
