@@ -121,7 +121,7 @@ class QueueCommands(Commands):
             yield from queues.find_queue(name)
         return bool(resumed)
 
-    @operation(says=_set, asks=_before_set, title="Cap of queue")
+    @operation(says=_set, asks=_before_set, title="Settings of queue")
     def set(
         self,
         name: QueueName,
@@ -130,8 +130,8 @@ class QueueCommands(Commands):
         version: Version = None,
         **settings: Unpack[QueueSettings],
     ) -> Plan[QueueInfo]:
-        """Set how many runs may wait in a queue, and what happens when it is full. Takes effect at
-        once, and overrides the code.
+        """Set what a queue is for, how many runs may wait in it, and what happens when it is full.
+        Takes effect at once, and overrides the code.
 
         `app.queues.set("mail", max_waiting=1000, when_full="drop_lowest")`; `max_waiting=None`
         removes the cap. Raises VersionConflict if the queue is not at `version`."""
