@@ -94,7 +94,7 @@ async def test_two_operators_do_not_overwrite_each_other(
 async def test_actions(api: httpx.AsyncClient, digest: Any) -> None:
     assert (await api.post(f"{DIGEST}/disable")).json()["is_enabled"] is False
     assert (await api.post(f"{DIGEST}/enable")).json()["is_enabled"] is True
-    paused = (await api.post(f"{DIGEST}/pause", json={"reason": "quiet", "seconds": 60})).json()
+    paused = (await api.post(f"{DIGEST}/pause", json={"reason": "quiet", "until": "60s"})).json()
     assert (paused["state"], paused["paused_by"], paused["pause_reason"]) == (
         "paused", "api:admin", "quiet",
     )  # fmt: skip
@@ -133,7 +133,7 @@ async def test_unknown_schedules(api: httpx.AsyncClient) -> None:
     for method, path, body in (
         ("GET", "", None), ("PATCH", "", {"priority": 1}), ("DELETE", "", None),
         ("POST", "/enable", None), ("POST", "/disable", None), ("POST", "/pause", {}),
-        ("POST", "/resume", {}), ("POST", "/trigger", {}), ("POST", "/reschedule", {"seconds": 1}),
+        ("POST", "/resume", {}), ("POST", "/trigger", {}), ("POST", "/reschedule", {"at": "1s"}),
         ("POST", "/backfill", week), ("GET", "/preview", None), ("GET", "/occurrences", None),
     ):  # fmt: skip
         response = await api.request(method, f"{SCHEDULES}/nobody{path}", json=body)

@@ -174,14 +174,6 @@ def test_help_loads_nothing_heavy() -> None:
             ("jobs", "disable", "work"),
             {"job": "work", "action": "disabled", "is_changed": True},
         ),
-        (
-            ("schedules", "pause", "often"),
-            {"schedule": "often", "tenant": "", "action": "paused", "is_changed": True},
-        ),
-        (
-            ("schedules", "delete", "often"),
-            {"schedule": "often", "tenant": "", "action": "deleted", "cancelled_runs": 0},
-        ),
     ],
 )
 def test_actions_say_what_they_did(

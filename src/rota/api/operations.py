@@ -45,9 +45,15 @@ def routes_of(many: str, *place: type) -> APIRouter:
     _add(routes, f"/{many}", _list(noun, page_plan, place), page(view_of(noun.record)), {})
     details = inspect.get_annotations(get, eval_str=True)["return"].__args__[-1]
     _add(routes, _path(noun, get), _get(noun, get), view_of(details), problems(404) | _tag(noun))
-    for operation in operations_of(commands):
-        _add_operation(routes, noun, operation)
+    add_operations(routes, many)
     return routes
+
+
+def add_operations(routes: APIRouter, many: str) -> None:
+    """Add the routes of the operations of a noun."""
+    commands = commands_of(many)
+    for operation in operations_of(commands, "api"):
+        _add_operation(routes, commands.noun, operation)
 
 
 def _add(
@@ -134,7 +140,7 @@ def _add_operation(routes: APIRouter, noun: Noun, operation: Operation) -> None:
         responses |= tagged(201)
     model = view_of(noun.record) if _answers_record(noun, operation) else _result(noun, operation)
     endpoint = _act(noun, operation, has_body=method != "DELETE")
-    _add(routes, path, endpoint, model, responses, method, 201 if is_created else 200)
+    _add(routes, path, endpoint, model, responses, method, 201 if is_created else operation.status)
 
 
 def _address(noun: Noun, operation: Operation) -> tuple[str, str]:
@@ -149,7 +155,9 @@ def _answers_record(noun: Noun, operation: Operation) -> bool:
 
 
 def _result(noun: Noun, operation: Operation) -> type[BaseModel]:
-    """The answer of an operation whose result is a plain value."""
+    """The answer of an operation whose result is another record, or a plain value."""
+    if operation.has_record:
+        return view_of(operation.result)
     name = f"{operation.verb.capitalize()}{name_of(noun.record)}Result"
     about = (inspect.getdoc(operation.plan) or "").rpartition("Returns ")[2].rstrip(".")
     target, result = operation.target, operation.result_name
@@ -176,6 +184,8 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
             set_changed(response, operation.is_changed(found))
             where = named | {name: it for name, it in given.items() if name == "tenant"}
             found = noun.record_of(await commands.get(**where))
+        if operation.has_record and operation.result is not noun.record:
+            return found
         if not _answers_record(noun, operation):
             after = sent.get(operation.renames_to, named[target])
             return {target: after} | (
@@ -196,7 +206,7 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
             inputs.append(one)
     if inputs:
         parameters.append(_body(noun, operation, inputs))
-    return _named(endpoint, f"{operation.verb}_{noun.one}", operation.summary, parameters)
+    return _named(endpoint, operation.name_of(noun), operation.summary, parameters)
 
 
 def _body(noun: Noun, operation: Operation, inputs: list[Argument]) -> inspect.Parameter:

@@ -34,7 +34,7 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 def add_actions(commands: typer.Typer, many: str, complete: Any) -> None:
     """Add a command for each operation of a noun. `complete` lists the names of its targets."""
     found = commands_of(many)
-    for operation in operations_of(found):
+    for operation in operations_of(found, "cli"):
         commands.command(operation.verb)(_action(found.noun, operation, complete))
 
 
@@ -66,7 +66,7 @@ def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
         *flags_of(operation.arguments[1:]),
         inspect.Parameter("json", _KEYWORD, annotation=Json, default=False),
     ]
-    return shaped(run, f"{operation.verb}_{noun.one}", operation.summary, parameters)
+    return shaped(run, operation.name_of(noun), operation.summary, parameters)
 
 
 def _has_settings(operation: Operation) -> bool:
@@ -124,7 +124,7 @@ def _where(
 def exists(app: App, noun: Noun, name: str, tenant: str = "") -> bool:
     commands = getattr(app, noun.many).sync
     try:
-        commands.get(name, tenant)
+        commands.get(name, tenant=tenant)
     except RotaError as error:
         if type(error).__name__.endswith("NotFound"):
             return False
@@ -152,7 +152,7 @@ def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
         if one.kind == "flag":
             off = "" if one.default is False else f"/--no-{one.flag[2:]}"
             annotation: Any = Annotated[bool | None, typer.Option(one.flag + off, help=about)]
-        elif one.is_required and not one.is_keyword:
+        elif one.is_positional:
             place = typer.Argument(metavar=one.name.upper(), help=about)
             yield inspect.Parameter(one.name, _KEYWORD, annotation=Annotated[str, place])
             continue
@@ -161,7 +161,8 @@ def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
             annotation = Annotated[list[str] | None, option]
         else:
             annotation = Annotated[str | None, typer.Option(one.flag, metavar=metavar, help=about)]
-        yield inspect.Parameter(one.name, _KEYWORD, annotation=annotation, default=None)
+        default = inspect.Parameter.empty if one.is_required else None
+        yield inspect.Parameter(one.name, _KEYWORD, annotation=annotation, default=default)
 
 
 _METAVARS = {

@@ -65,6 +65,7 @@ DECLARED = {
     "queues": "Queues: named groups of runs that workers claim from.",
     "limits": "Limits: concurrency, rate and ordering of runs.",
     "workers": "Workers: processes that run jobs.",
+    "schedules": "Schedules: run jobs automatically.",
 }
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 

@@ -67,7 +67,7 @@ class Field:
     the words that a selection takes. `none` is the word that people type for no value, and
     `none_means` what that does. `check` takes the name and the value, and returns the value
     as plans take it; it raises ValueError if the value does not fit. `is_long`: pages show a large
-    input."""
+    input. `short` is the name of the flag, if that is not the name of the field."""
 
     help: str
     example: Any = None
@@ -82,6 +82,7 @@ class Field:
     metavar: str = ""
     check: Callable[[str, Any], Any] | None = None
     is_long: bool = False
+    short: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +102,19 @@ class Argument:
         return self.default is Missing.MISSING
 
     @property
+    def is_positional(self) -> bool:
+        """Whether the command line takes it as an argument. A time is given by a flag."""
+        return self.is_required and not self.is_keyword and self.kind != "moment"
+
+    @property
     def label(self) -> str:
         return self.field.label or self.name.replace("_", " ").capitalize()
 
     @property
     def flag(self) -> str:
         """The unit is part of a duration, not of its flag: `--period 1m` sets `period_seconds`."""
-        name = self.name.removesuffix("_seconds") if self.kind == "duration" else self.name
+        plain = self.name.removesuffix("_seconds") if self.kind == "duration" else self.name
+        name = self.field.short or plain
         return f"--{name.replace('_', '-')}"
 
     @property

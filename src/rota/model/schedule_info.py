@@ -4,8 +4,51 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
+from rota.model.fields import Field
+from rota.model.schedule_fields import (
+    CATCH_UP_SECONDS,
+    GRACE,
+    INTERVAL,
+    JITTER,
+    METADATA,
+    PAYLOAD,
+    RUN_METADATA,
+    TIMEOUT,
+    BurstAllowed,
+    CalendarField,
+    CatchUpField,
+    CatchUpLimit,
+    Cron,
+    DeleteWhenFinished,
+    Description,
+    EndAt,
+    EveryFromField,
+    FoldField,
+    GapField,
+    HasSeconds,
+    InitField,
+    IsEnabled,
+    IsShadow,
+    JobName,
+    MaxAttempts,
+    MaxConcurrentRuns,
+    MaxRuns,
+    OnClosedField,
+    OverlapField,
+    PauseAfterFailures,
+    Priority,
+    QueueField,
+    Requires,
+    RunAt,
+    RunTags,
+    ScheduleName,
+    ScheduleTenant,
+    StartAt,
+    Tags,
+    Timezone,
+)
 from rota.model.states import ScheduleState
 
 
@@ -18,75 +61,82 @@ class ScheduleInfo:
     in words. `version` increases with every edit, but not with ticks.
     """
 
-    id: int
-    tenant: str
-    name: str
-    job: str
-    state: ScheduleState
-    timing: str
-    description: str
-    tags: list[str]
-    metadata: dict[str, Any]
-    cron: str | None
-    interval_seconds: float | None
-    run_at: datetime | None
-    init: str | None
-    has_seconds: bool
-    timezone: str
-    gap: str
-    fold: str
-    every_from: str
-    start_at: datetime | None
-    end_at: datetime | None
-    max_runs: int | None
-    jitter_seconds: float
-    burst_allowed: bool
-    calendar: str | None
-    on_closed: str
-    catch_up: str
-    catch_up_seconds: float | None
-    catch_up_limit: int
-    grace_seconds: float
-    overlap: str
-    max_concurrent_runs: int
-    pause_after_failures: int | None
-    requires: list[dict[str, Any]]
-    is_shadow: bool
-    delete_when_finished: bool
-    payload: dict[str, Any] | None
-    queue: str | None
-    priority: int | None
-    max_attempts: int | None
-    timeout_seconds: float | None
-    run_tags: list[str] | None
-    run_metadata: dict[str, Any] | None
-    is_enabled: bool
-    paused_at: datetime | None
-    paused_by: str | None
-    pause_reason: str | None
-    paused_until: datetime | None
-    is_system: bool
-    created_at: datetime
-    updated_at: datetime
-    updated_by: str | None
-    version: int
-    anchor_at: datetime
-    next_run_at: datetime | None
-    moved_to: datetime | None
-    finished_at: datetime | None
-    parked_at: datetime | None
-    error: str | None
-    run_count: int
-    failures_in_a_row: int
-    last_enqueued_at: datetime | None
-    last_run_at: datetime | None
-    last_run_success: bool | None
-    last_success_at: datetime | None
-    total_runs: int
-    success_rate_percent: float | None
-    avg_duration_ms: float | None
-    max_duration_ms: float | None
-    max_duration_ms_7d: float | None
+    id: Annotated[int, Field("ID.", 3)]
+    tenant: ScheduleTenant
+    name: ScheduleName
+    job: JobName
+    state: Annotated[
+        ScheduleState,
+        Field(
+            "State. `pending`: the next tick computes its run time; `parked`: its timing cannot "
+            "be computed, see `error`.",
+            "active",
+        ),
+    ]
+    timing: Annotated[str, Field("When it runs, in words.", "at 08:00 on weekdays")]
+    description: Description
+    tags: Tags
+    metadata: Annotated[dict[str, Any], METADATA]
+    cron: Cron
+    interval_seconds: Annotated[float | None, INTERVAL]
+    run_at: RunAt
+    init: InitField
+    has_seconds: HasSeconds
+    timezone: Timezone
+    gap: GapField
+    fold: FoldField
+    every_from: EveryFromField
+    start_at: StartAt
+    end_at: EndAt
+    max_runs: MaxRuns
+    jitter_seconds: Annotated[float, JITTER]
+    burst_allowed: BurstAllowed
+    calendar: CalendarField
+    on_closed: OnClosedField
+    catch_up: CatchUpField
+    catch_up_seconds: Annotated[float | None, CATCH_UP_SECONDS]
+    catch_up_limit: CatchUpLimit
+    grace_seconds: Annotated[float, GRACE]
+    overlap: OverlapField
+    max_concurrent_runs: MaxConcurrentRuns
+    pause_after_failures: PauseAfterFailures
+    requires: Requires
+    is_shadow: IsShadow
+    delete_when_finished: DeleteWhenFinished
+    payload: Annotated[dict[str, Any] | None, PAYLOAD]
+    queue: QueueField
+    priority: Priority
+    max_attempts: MaxAttempts
+    timeout_seconds: Annotated[float | None, TIMEOUT]
+    run_tags: RunTags
+    run_metadata: Annotated[dict[str, Any] | None, RUN_METADATA]
+    is_enabled: IsEnabled
+    paused_at: Annotated[datetime | None, Field("Since when it is paused.")]
+    paused_by: Annotated[str | None, Field("Who paused it.")]
+    pause_reason: Annotated[str | None, Field("Why it is paused.")]
+    paused_until: Annotated[datetime | None, Field("When it resumes automatically.")]
+    is_system: Annotated[bool, Field("Whether it is one of Rota's own.", False)]
+    created_at: Annotated[datetime, Field("When it was created.")]
+    updated_at: Annotated[datetime, Field("When it was last changed.")]
+    updated_by: Annotated[str | None, Field("Who changed it.", "api:admin")]
+    version: Annotated[int, Field("Incremented with each change; also the ETag.", 1)]
+    anchor_at: Annotated[datetime, Field("Reference time of an interval.")]
+    next_run_at: Annotated[datetime | None, Field("Next run time.")]
+    moved_to: Annotated[datetime | None, Field("Next run time, if set by an operator.")]
+    finished_at: Annotated[datetime | None, Field("When it finished.")]
+    parked_at: Annotated[datetime | None, Field("When it was parked.")]
+    error: Annotated[str | None, Field("Why it is parked.")]
+    run_count: Annotated[int, Field("Runs that count against `max_runs`.", 0)]
+    failures_in_a_row: Annotated[int, Field("Consecutive failures since the last success.", 0)]
+    last_enqueued_at: Annotated[datetime | None, Field("When its last run was enqueued.")]
+    last_run_at: Annotated[datetime | None, Field("Start of its last run.")]
+    last_run_success: Annotated[bool | None, Field("Whether its last run succeeded.")]
+    last_success_at: Annotated[datetime | None, Field("When a run last succeeded.")]
+    total_runs: Annotated[int, Field("Runs that have ended.", 0)]
+    success_rate_percent: Annotated[float | None, Field("Percentage of runs that succeeded.")]
+    avg_duration_ms: Annotated[float | None, Field("Average duration.")]
+    max_duration_ms: Annotated[float | None, Field("Longest duration.")]
+    max_duration_ms_7d: Annotated[float | None, Field("Longest duration in the last seven days.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,31 +144,33 @@ class CalendarInfo:
     """Days and windows in which schedules do not run. `schedules` is the number of schedules that
     use it."""
 
-    name: str
-    description: str
-    definition: dict[str, Any]
-    updated_at: datetime
-    version: int
-    schedules: int
+    name: Annotated[str, Field("Name.", "school")]
+    description: Annotated[str, Field("What it is for.")]
+    definition: Annotated[
+        dict[str, Any], Field("Definition: time zone, holidays, weekends and windows.")
+    ]
+    updated_at: Annotated[datetime, Field("When it was last changed.")]
+    version: Annotated[int, Field("Incremented with each change; also the ETag.")]
+    schedules: Annotated[int, Field("Number of schedules that use it.")]
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateInfo:
     """A timing template."""
 
-    name: str
-    cron: str
-    description: str
-    version: int
+    name: Annotated[str, Field("Name.", "Weekdays 9 AM")]
+    cron: Annotated[str, Field("Cron expression.", "0 9 * * 1-5")]
+    description: Annotated[str, Field("What it is for.", "Monday to Friday at nine")]
+    version: Annotated[int, Field("Incremented with each change; also the ETag.", 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Triggered:
     """The run that `trigger` enqueued."""
 
-    run_id: int
-    job: str
-    schedule: str
+    run_id: Annotated[int, Field("The run.", 42)]
+    job: Annotated[str, Field("Job.", "send_digest")]
+    schedule: Annotated[str, Field("Schedule that requested it.", "digest")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +178,19 @@ class BackfillInfo:
     """What a backfill enqueued, or would enqueue in a dry run: then `times` have no runs.
     `left_out` counts times in the range that already ran; `ran` lists them."""
 
-    schedule: str
-    from_at: datetime
-    until_at: datetime
-    times: list[datetime]
-    left_out: int
-    is_dry_run: bool
-    backfill_id: int | None = None
-    run_ids: list[int] = field(default_factory=list)
-    ran: list[datetime] = field(default_factory=list)
+    schedule: Annotated[str, Field("Schedule that was backfilled.", "digest")]
+    from_at: Annotated[datetime, Field("Start of the period.")]
+    until_at: Annotated[datetime, Field("End of the period.")]
+    times: Annotated[
+        list[datetime],
+        Field("Scheduled times that got a run, or would get one.", ["2026-03-02T13:00:00Z"]),
+    ]
+    left_out: Annotated[int, Field("Times that had already run.", 5)]
+    is_dry_run: Annotated[bool, Field("Whether nothing was enqueued.", False)]
+    backfill_id: Annotated[int | None, Field("Backfill ID.", 1)] = None
+    run_ids: Annotated[list[int], Field("The runs, in the order of the times.", [42])] = field(
+        default_factory=list
+    )
+    ran: Annotated[
+        list[datetime], Field("Times that had already run.", ["2026-03-03T13:00:00Z"])
+    ] = field(default_factory=list)

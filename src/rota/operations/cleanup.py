@@ -24,7 +24,7 @@ from rota.operations.commands import AsyncCommands, Commands, SyncCommands, comm
 from rota.operations.schedules import edits
 from rota.postgres import cleanup
 from rota.postgres.audit import because
-from rota.postgres.plans import Plan
+from rota.postgres.plans import Plan, call
 from rota.postgres.schedules import schedules
 from rota.postgres.schedules.lists import named
 
@@ -167,7 +167,8 @@ class CleanupCommands(Commands):
             raise WrongState(
                 f'cleanup "{name}" belongs to Rota', hint="disable its schedule instead"
             )
-        yield from schedules.delete_schedule(name, "", cancel_waiting=True, actor=self.actor)
+        given = {"name": name, "tenant": "", "cancel_waiting": True}
+        yield from call("delete_schedule", **given, actor=self.actor)
 
     def _run(self, name: str) -> Plan[Triggered]:
         yield from cleanup.find_cleanup(name)

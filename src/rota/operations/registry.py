@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from datetime import datetime
 from functools import cache
 from importlib import import_module
@@ -34,6 +34,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Permission = Literal["view", "operate", "administer"]
+Interface = Literal["api", "cli", "web"]
 # How an interface shows a time.
 ShowTime = Callable[[datetime], str]
 # What an operation did, behind the name of its target: result, whether it changed, times.
@@ -61,6 +62,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "queues": ("rota.operations.queues.queues", "QueueCommands"),
     "limits": ("rota.operations.limits", "LimitCommands"),
     "workers": ("rota.operations.workers", "WorkerCommands"),
+    "schedules": ("rota.operations.schedules.schedules", "ScheduleCommands"),
 }
 
 
@@ -68,7 +70,8 @@ NOUNS: dict[str, tuple[str, str]] = {
 class Noun:
     """What operations are about: its names, the record that `get` returns (or a field `one` of its
     answer), the error for a value that does not fit, and the field of the record that identifies
-    it: a name, or a number. `names` are other names of fields that Python callers may use."""
+    it: a name, or a number. `names` are other names of fields that Python callers may use.
+    `home` is the page of its list, if that is not `/queues`."""
 
     one: str
     many: str
@@ -76,6 +79,7 @@ class Noun:
     error: type[RotaError] = InputError
     key: str = "name"
     names: Mapping[str, str] = field(default_factory=dict)
+    home: str = ""
 
     def record_of(self, details: Any) -> Any:
         return details if isinstance(details, self.record) else getattr(details, self.one)
@@ -94,7 +98,8 @@ class Operation:
     it is confirmed; it takes the record, or the answer of the command `asks_about`. `creates`: the
     target need not exist. `renames_to`: the argument with the name of the target afterwards. Pages
     ask for a reason unless `is_reason_optional`. `result_name` and `example` describe a result that
-    is a plain value. `completes` makes the changes of a form that shows every field.
+    is a plain value. `completes` makes the changes of a form that shows every field. `status` is
+    what its route answers with. `by_hand` names the interfaces that do it in their own way.
     """
 
     verb: str
@@ -111,6 +116,8 @@ class Operation:
     example: Any = None
     title: str = ""
     completes: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    status: int = 200
+    by_hand: tuple[Interface, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -133,11 +140,15 @@ class Operation:
     @property
     def positional(self) -> tuple[Argument, ...]:
         """What has to be given beside the target, so that there can only be one target."""
-        return tuple(one for one in self.inputs if one.is_required and not one.is_keyword)
+        return tuple(one for one in self.inputs if one.is_positional)
 
     @property
     def is_removal(self) -> bool:
         return self.verb in ("remove", "delete")
+
+    def name_of(self, noun: Noun) -> str:
+        """Its name among all operations: `pause_queue`; `reschedule`, which contains its noun."""
+        return self.verb if self.verb.endswith(noun.one) else f"{self.verb}_{noun.one}"
 
     def takes(self, name: str) -> bool:
         return any(one.name == name for one in self.arguments)
@@ -147,6 +158,11 @@ class Operation:
         """The type that its plan returns."""
         hint = inspect.get_annotations(self.plan, eval_str=True)["return"]
         return get_args(hint)[-1]
+
+    @property
+    def has_record(self) -> bool:
+        """Whether the result is a record, not a plain value."""
+        return is_dataclass(self.result)
 
     @property
     def is_switch(self) -> bool:
@@ -161,17 +177,22 @@ class Operation:
         return result is not None and result is not False
 
     def check(self, noun: Noun, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of a call, each as the plan takes it."""
+        """The arguments of a call, each as the plan takes it. Arguments without a declaration are
+        only for Python, and stay as they are."""
         known = {one.name: one for one in self.arguments}
+        plain = inspect.signature(self.plan).parameters
         arguments = _by_own_names(noun, arguments)
-        odd = [name for name in arguments if name not in known]
+        odd = [name for name in arguments if name not in known and name not in plain]
         if odd:
             choices = ", ".join(one.name for one in self.arguments if one.is_keyword)
             raise noun.error(
                 f"{noun.one}: unknown argument {odd[0]!r}", hint=f"choose from {choices}"
             )
         try:
-            return {name: known[name].read(value) for name, value in arguments.items()}
+            return {
+                name: known[name].read(value) if name in known else value
+                for name, value in arguments.items()
+            }
         except InputError as error:
             raise noun.error(str(error), hint=error.hint, field=error.field) from None
 
@@ -221,11 +242,15 @@ def commands_of(noun: str) -> type[Commands]:
     return found
 
 
-def operations_of(commands: type[Commands]) -> Iterator[Operation]:
-    """The operations of a noun, in the order in which they are written."""
+def operations_of(
+    commands: type[Commands], interface: Interface | None = None
+) -> Iterator[Operation]:
+    """The operations of a noun, in the order in which they are written; those that an interface
+    reads."""
     for it in vars(commands).values():
-        if isinstance(it, Command) and it.operation is not None:
-            yield it.operation
+        declared = it.operation if isinstance(it, Command) else None
+        if declared is not None and interface not in declared.by_hand:
+            yield declared
 
 
 def plan_of(commands: type[Commands], name: str) -> Callable[..., Any]:

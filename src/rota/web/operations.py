@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
@@ -29,6 +29,8 @@ from rota.web.page_scope import PageScope, zone_of
 from rota.web.refusals import refusal
 
 _REASON = "Enter a reason. It is kept in the audit."
+# The texts that a form begins with, by field.
+Start = Callable[[PageScope, Any], Awaitable[Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Input:
     choices: Mapping[str, str] | None = None
     is_required: bool = False
     is_flag: bool = False
+    is_long: bool = False
     error: str | None = None
 
 
@@ -81,13 +84,14 @@ def others_of(many: str, placed: Collection[str]) -> list[tuple[str, str]]:
     ]
 
 
-def routes_of(many: str, special: Collection[str] = ()) -> Iterator[Route]:
-    """The routes of all operations of a noun, except those with a page of their own."""
+def routes_of(many: str, special: Collection[str] = (), **starts: Start) -> Iterator[Route]:
+    """The routes of all operations of a noun, except those with a page of their own. `starts` is
+    what the form of a verb begins with; a text that stays as it was is not passed."""
     commands = commands_of(many)
-    for operation in operations_of(commands):
+    for operation in operations_of(commands, "web"):
         if operation.verb in special:
             continue
-        form = _OperationForm(commands.noun, operation)
+        form = _OperationForm(commands.noun, operation, starts.get(operation.verb))
         if operation.creates:
             yield Route(f"/{many}/new", form.ask)
             yield Route(f"/{many}/new", form.act, methods=["POST"])
@@ -96,8 +100,9 @@ def routes_of(many: str, special: Collection[str] = ()) -> Iterator[Route]:
 
 
 class _OperationForm:
-    def __init__(self, noun: Noun, operation: Operation) -> None:
-        self._noun, self._operation = noun, operation
+    def __init__(self, noun: Noun, operation: Operation, start: Start | None) -> None:
+        self._noun, self._operation, self._start = noun, operation, start
+        self._section = (noun.home or noun.many).lstrip("/")
         self._action = f"{noun.many}.{operation.verb}"
         self._inputs, self._key = operation.inputs, noun.key
 
@@ -113,8 +118,23 @@ class _OperationForm:
         scope = PageScope(request)
         record = await self._record(scope)
         texts = {one.name: _text(one, _value(one, record)) for one in self._inputs}
+        texts |= await self._first(scope, record)
         page = self._page(scope, record, await self._before(scope, record), texts)
-        return await scope.show(page, section=self._noun.many)
+        return await scope.show(page, section=self._section)
+
+    async def _first(self, scope: PageScope, record: Any) -> Mapping[str, str]:
+        return await self._start(scope, record) if self._start is not None else {}
+
+    async def _leave_out(
+        self, scope: PageScope, form: Form, given: dict[str, Any], problems: dict[str, str]
+    ) -> None:
+        """Do not pass what the form began with."""
+        if self._start is None:
+            return
+        for name, text in (await self._first(scope, await self._record(scope))).items():
+            if form.get(name, "").replace("\r\n", "\n").strip() == text.strip():
+                given.pop(name, None)
+                problems.pop(name, None)
 
     async def act(self, request: Request) -> Response:
         scope = PageScope(request)
@@ -124,6 +144,7 @@ class _OperationForm:
         where = self._where(scope, form)
         problems: dict[str, str] = {}
         given = self._read(form, request, problems)
+        await self._leave_out(scope, form, given, problems)
         if not form.text("reason") and not self._operation.is_reason_optional:
             problems["reason"] = _REASON
         if is_new and not problems and await self._exists(scope, where):
@@ -136,7 +157,7 @@ class _OperationForm:
         record = None if is_new else await self._record(scope)
         texts = {name: form.text(name) or "" for name in form}
         page = self._page(scope, record, await self._before(scope, record), texts, problems)
-        return await scope.show(page, status=422, section=self._noun.many)
+        return await scope.show(page, status=422, section=self._section)
 
     async def _perform(
         self, scope: PageScope, where: dict[str, Any], given: dict[str, Any], form: Form
@@ -156,7 +177,7 @@ class _OperationForm:
         target = where[self._operation.target.name]
         if renamed := given.get(self._operation.renames_to):
             where = where | {self._operation.target.name: renamed}
-        path = f"/{self._noun.many}" if is_gone else path_of(self._noun.many, *where.values())
+        path = f"/{self._section}" if is_gone else path_of(self._noun.many, *where.values())
         return scope.go(path, f"{self._noun.one.capitalize()} {target} {said}")
 
     def _where(self, scope: PageScope, form: Form | None = None) -> dict[str, Any]:
@@ -209,6 +230,8 @@ class _OperationForm:
                     given[one.name] = one.parse(text, lambda at: at.replace(tzinfo=zone))
                 elif one.is_optional:
                     given[one.name] = None
+                elif one.is_required:
+                    problems[one.name] = f"Enter {one.field.example}, for example."
             except InputError as error:
                 problems[one.name] = refusal(error)
         return given
@@ -241,7 +264,7 @@ class _OperationForm:
             action=f"{path}?{query}" if query else path,
             back=path_of(self._noun.many, *self._where(scope).values())
             if name
-            else f"/{self._noun.many}",
+            else f"/{self._section}",
             about=operation.summary,
             before=before,
             inputs=inputs,
@@ -269,6 +292,8 @@ def command_of(noun: Noun, operation: Operation, record: Any) -> str:
     key = str(noun.key_of(record))
     words = [f"{tenant}/{key}" if tenant else key]
     for argument in operation.inputs:
+        if argument.is_required and not argument.is_positional:
+            words += [argument.flag, _text(argument, argument.field.example)]
         value = getattr(record, argument.name, None) if argument.default is UNCHANGED else None
         if value is not None:
             words += [argument.flag, _text(argument, value)]
@@ -283,7 +308,10 @@ def _input(one: Argument, text: str, error: str | None) -> Input:
         hint = "30min, 2h, 3d, or 2026-11-02 08:00 in your time zone"
     choices = one.field.choices if one.kind == "choice" else None
     is_flag = one.kind == "flag" and not one.is_optional
-    return Input(one.name, one.label, text, small, hint, choices, one.is_required, is_flag, error)
+    is_long = one.field.is_long or one.kind == "object"
+    return Input(
+        one.name, one.label, text, small, hint, choices, one.is_required, is_flag, is_long, error
+    )
 
 
 def _value(one: Argument, record: Any) -> Any:

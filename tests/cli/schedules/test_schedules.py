@@ -212,25 +212,25 @@ def test_enable_disable_pause_resume_delete(made: Cli) -> None:
     assert made.done("schedules", "disable", "digest").out == 'schedule "digest" disabled\n'
     assert "was already disabled" in made.done("schedules", "disable", "digest").out
     assert made.done("schedules", "enable", "digest").out == 'schedule "digest" enabled\n'
-    again = made.done("schedules", "enable", "digest", "--json").json
-    assert (again["action"], again["is_changed"]) == ("enabled", False)
+    (again,) = made.done("schedules", "enable", "digest", "--json").json
+    assert (again["result"]["state"], again["is_changed"]) == ("active", False)
     told = made.done("schedules", "pause", "digest", "--reason", "smtp", "--until", "2h").out
     assert told.startswith('schedule "digest" paused until 2026-03-02 14:0')
     assert "by cli:alice: smtp" in made.done("schedules", "list").out
-    assert "neither a duration" in misused(made, "pause", "digest", "--until", "never")
+    assert "must be a time" in misused(made, "pause", "digest", "--until", "never")
     made.done("schedules", "resume", "digest", "--catch-up")
     assert "was not paused" in made.done("schedules", "resume", "digest").out
     for command in ("enable", "disable", "pause", "resume", "delete", "trigger", "history"):
         assert "no schedule" in failed(made, command, "none")
-    assert made.done("schedules", "delete", "digest", "--cancel-waiting").out == (
-        'schedule "digest" deleted, 0 waiting runs cancelled\n'
-    )
+    deleted = made.done("schedules", "delete", "digest", "--cancel-waiting").out
+    assert deleted == 'schedule "digest" deleted\n'
 
 
 def test_trigger_and_reschedule(made: Cli) -> None:
-    assert "of send enqueued" in made.done("schedules", "trigger", "digest").out
+    assert "enqueued run" in made.done("schedules", "trigger", "digest").out
     answer = made.done("schedules", "trigger", "digest", "--payload", '{"user_id": 9}', "--json")
-    run = made.done("runs", "show", answer.json["run_id"], "--json").json["run"]
+    run_id = answer.json[0]["result"]["run_id"]
+    run = made.done("runs", "show", run_id, "--json").json["run"]
     assert run["payload"] == {"user_id": 9}
     assert "not JSON" in misused(made, "trigger", "digest", "--payload", "{")
     told = made.done("schedules", "reschedule", "digest", "--at", "30m").out

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 from fastapi import Query, Response
 
-from rota.api.changes import set_changed, telling
-from rota.api.errors import ProblemError
 from rota.api.etags import Version, set_etag, tagged
+from rota.api.operations import add_operations
 from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import schedule_bodies as bodies
@@ -21,7 +20,6 @@ from rota.api.schemas.values import (
     Limit,
     ScheduleName,
     Tenant,
-    one_time,
     read_cursor,
 )
 from rota.api.schemas.views import list_of
@@ -29,102 +27,8 @@ from rota.api.state import Scoped
 from rota.model.list_filters import LedgerPart, TimeOrder
 
 routes = router("schedules")
+add_operations(routes, "schedules")
 _ACTION: Any = {"responses": problems(404, 409, *WITH_BODY)}
-_ANSWERS_SCHEDULE: Any = _ACTION | {"response_model": schemas.ScheduleView}
-_SWITCH: Any = {
-    "response_model": schemas.ScheduleView,
-    "responses": problems(404, 409, *WITH_BODY) | telling(),
-}
-
-
-@routes.post("/schedules/{name}/enable", operation_id="enable_schedule", **_SWITCH)
-async def enable_schedule(
-    scope: Scoped,
-    name: ScheduleName,
-    response: Response,
-    body: bodies.ScheduleAction | None = None,
-    tenant: Tenant = "",
-) -> Any:
-    """Enable a schedule from now on."""
-    reason = body.reason if body else None
-    set_changed(response, await scope.schedules.enable(name, reason, tenant=tenant))
-    return await scope.schedules.get(name, tenant=tenant)
-
-
-@routes.post("/schedules/{name}/disable", operation_id="disable_schedule", **_SWITCH)
-async def disable_schedule(
-    scope: Scoped,
-    name: ScheduleName,
-    response: Response,
-    body: bodies.ScheduleAction | None = None,
-    tenant: Tenant = "",
-) -> Any:
-    """Disable a schedule: its times are skipped until it is enabled."""
-    reason = body.reason if body else None
-    set_changed(response, await scope.schedules.disable(name, reason, tenant=tenant))
-    return await scope.schedules.get(name, tenant=tenant)
-
-
-@routes.post("/schedules/{name}/pause", operation_id="pause_schedule", **_SWITCH)
-async def pause_schedule(
-    scope: Scoped,
-    name: ScheduleName,
-    response: Response,
-    body: bodies.Pause | None = None,
-    tenant: Tenant = "",
-) -> Any:
-    """Pause a schedule: its times are skipped until it is resumed. For a paused schedule, a new
-    time or reason replaces the old one.
-    """
-    given = body or bodies.Pause()
-    until = one_time(given.until, given.seconds, "until")
-    is_changed = await scope.schedules.pause(name, given.reason, until, tenant=tenant)
-    set_changed(response, is_changed)
-    return await scope.schedules.get(name, tenant=tenant)
-
-
-@routes.post("/schedules/{name}/resume", operation_id="resume_schedule", **_SWITCH)
-async def resume_schedule(
-    scope: Scoped,
-    name: ScheduleName,
-    response: Response,
-    body: bodies.Resumption | None = None,
-    tenant: Tenant = "",
-) -> Any:
-    """Resume a paused schedule from now on."""
-    given = body or bodies.Resumption()
-    is_changed = await scope.schedules.resume(
-        name, given.reason, catch_up=given.catch_up, tenant=tenant
-    )
-    set_changed(response, is_changed)
-    return await scope.schedules.get(name, tenant=tenant)
-
-
-@routes.post(
-    "/schedules/{name}/trigger",
-    operation_id="trigger_schedule",
-    response_model=schemas.TriggeredView,
-    status_code=201,
-    **_ACTION,
-)
-async def trigger_schedule(
-    scope: Scoped, name: ScheduleName, body: bodies.Trigger | None = None, tenant: Tenant = ""
-) -> Any:
-    """Run a schedule now, even if it is paused. Its next run time does not change."""
-    given = body or bodies.Trigger()
-    return await scope.schedules.trigger(name, given.payload, reason=given.reason, tenant=tenant)
-
-
-@routes.post("/schedules/{name}/reschedule", operation_id="reschedule", **_ANSWERS_SCHEDULE)
-async def reschedule(
-    scope: Scoped, name: ScheduleName, body: bodies.Rescheduling, tenant: Tenant = ""
-) -> Any:
-    """Move the next run of a schedule. Later runs keep their usual times."""
-    at = one_time(body.at, body.seconds, "at")
-    if at is None:
-        raise ProblemError(422, "invalid", "at or seconds is required", field="at")
-    await scope.schedules.reschedule(name, at, tenant=tenant, reason=body.reason)
-    return await scope.schedules.get(name, tenant=tenant)
 
 
 @routes.post(

@@ -1,4 +1,4 @@
-"""Schedules: list, show, create, update, delete."""
+"""Schedules: list, show, create, update."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import schedule_bodies as bodies
 from rota.api.schemas import schedules as schemas
-from rota.api.schemas.deleted import Deleted
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import (
     Cursor,
@@ -19,7 +18,6 @@ from rota.api.schemas.values import (
     Metadata,
     ScheduleName,
     Tenant,
-    Why,
     read_cursor,
     read_metadata,
 )
@@ -126,26 +124,3 @@ async def update_schedule(
     )
     set_etag(response, changed.version)
     return changed
-
-
-@routes.delete(
-    "/schedules/{name}",
-    response_model=Deleted,
-    operation_id="delete_schedule",
-    responses=problems(404, 409, 412),
-)
-async def delete_schedule(
-    scope: Scoped,
-    name: ScheduleName,
-    version: Version,
-    cancel_waiting: Annotated[
-        bool, Query(description="Cancel its runs that have not started.")
-    ] = False,
-    reason: Why = None,
-    tenant: Tenant = "",
-) -> Any:
-    """Delete a schedule. Its history, ledger and audit entries are kept."""
-    cancelled = await scope.schedules.delete(
-        name, tenant=tenant, cancel_waiting=cancel_waiting, version=version, reason=reason
-    )
-    return {"name": name, "cancelled_runs": cancelled}

@@ -183,14 +183,6 @@ class ScheduleChanges(ScheduleFields, ChangeBody):
     reason: Reason = None
 
 
-class ScheduleAction(Body):
-    """Reason for the action."""
-
-    model_config = examples({"reason": "the shop is closed"})
-
-    reason: Reason = None
-
-
 class Revert(Body):
     """Edit to revert."""
 
@@ -230,41 +222,6 @@ class Pause(Body):
     seconds: Seconds | None = Field(
         default=None, gt=0, le=LONGEST, description="Resume automatically after this many seconds."
     )
-
-
-class Resumption(Body):
-    """What to do with the times that the pause skipped."""
-
-    model_config = examples({"catch_up": True})
-
-    catch_up: bool = Field(
-        default=False,
-        description="Treat times skipped by the pause as missed; the catch-up policy applies.",
-    )
-    reason: Reason = None
-
-
-class Trigger(Body):
-    """Payload for this run."""
-
-    model_config = examples({"payload": {"user_id": 8}})
-
-    payload: Payload | None = Field(
-        default=None, description="Payload for this run. Default: the schedule's."
-    )
-    reason: Reason = None
-
-
-class Rescheduling(Body):
-    """Next run time: a time, or a delay from now."""
-
-    model_config = examples({"at": "2026-03-08T11:00:00Z"}, {"seconds": 1800})
-
-    at: Instant | None = Field(default=None, description="Next run time.")
-    seconds: Seconds | None = Field(
-        default=None, ge=0, le=LONGEST, description="Delay from now, in seconds."
-    )
-    reason: Reason = None
 
 
 class BackfillRequest(Body):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rota.cli.program import DECLARED
 from rota.cli.schedules import pages
 from rota.cli.session import actor, administer
 from rota.cli.tenants.whose import whose
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
     from rota.operations.schedules.schedules import SyncSchedules
     from rota.timing.preview import PreviewRow
 
-commands = typer.Typer(
-    name="schedules", help="Schedules: run jobs automatically.", no_args_is_help=True
-)
+commands = typer.Typer(name="schedules", help=DECLARED["schedules"], no_args_is_help=True)
 
 ORDERS = ("name", "next", "last", "newest", "changed")
 STATES = ("active", "pending", "paused", "disabled", "finished", "parked")

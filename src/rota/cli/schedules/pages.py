@@ -99,7 +99,7 @@ def _entries(found: object) -> list[Any]:
 
 
 def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
-    catch_up = one.catch_up
+    catch_up: str = one.catch_up
     if one.catch_up == "all":
         catch_up += f", at most {one.catch_up_limit}"
     if one.catch_up != "none" and one.catch_up_seconds is not None:

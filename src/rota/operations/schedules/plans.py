@@ -12,9 +12,7 @@ from rota.model.list_filters import ScheduleFilters
 from rota.model.page import Page
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo
 from rota.operations.commands import Cursor
-from rota.operations.instants import read_instant
 from rota.operations.schedules import times
-from rota.operations.schedules.next_time import compute_next
 from rota.postgres.clock import read_clock
 from rota.postgres.plans import Plan
 from rota.postgres.schedules import calendars, schedules
@@ -63,39 +61,6 @@ class BackfillOptions(TypedDict):
     again: bool
     reason: str | None
     on_progress: OnProgress | None
-
-
-def pause(
-    name: str,
-    tenant: str,
-    reason: str | None,
-    until: datetime | timedelta | None,
-    *,
-    actor: str | None,
-) -> Plan[bool]:
-    yield from schedules.find_schedule(name, tenant)
-    end = None if until is None else (yield from read_instant(until, "until"))
-    is_changed = yield from schedules.pause_schedule(
-        name, tenant, reason=reason, until=end, actor=actor
-    )
-    if is_changed:
-        yield from compute_next(name, tenant)
-    return is_changed
-
-
-def resume(name: str, tenant: str, catch_up: bool, *, actor: str | None) -> Plan[bool]:
-    is_changed = yield from schedules.resume_schedule(name, tenant, catch_up=catch_up, actor=actor)
-    if is_changed:
-        yield from compute_next(name, tenant)
-    return is_changed
-
-
-def reschedule(
-    name: str, tenant: str, at: datetime | timedelta, *, actor: str | None
-) -> Plan[None]:
-    yield from schedules.find_schedule(name, tenant)
-    instant = yield from read_instant(at, "at")
-    yield from schedules.reschedule(name, tenant, at=instant, actor=actor)
 
 
 def unsaved_timing(given: Unsaved) -> Timing:

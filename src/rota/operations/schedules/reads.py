@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Unpack
+from typing import Annotated, Unpack
 
 from rota.model.documents import ScheduleDocuments
+from rota.model.fields import Field
 from rota.model.list_filters import LedgerPart, ScheduleFilters, ScheduleOrder, TimeOrder
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import Page
 from rota.model.schedule_edit import ManualRun, Override, ScheduleEdit
+from rota.model.schedule_fields import ScheduleName, ScheduleTenant
 from rota.model.schedule_info import ScheduleInfo, TemplateInfo
 from rota.model.strip import Strip
 from rota.operations.commands import Commands, Cursor, command
@@ -32,6 +34,10 @@ Templates = list[TemplateInfo]
 History = list[OccurrenceInfo]
 Rows = list[PreviewRow]
 Overrides = list[Override]
+Order = Annotated[
+    ScheduleOrder,
+    Field("Sort order: by name, next due, last run, newest, or most recently changed.", "name"),
+]
 
 
 def _overrides(name: str, tenant: str) -> Plan[Overrides]:
@@ -53,9 +59,7 @@ class ScheduleReads(Commands):
     )
 
     @command
-    def list(
-        self, *, order: ScheduleOrder = "name", **filters: Unpack[ScheduleFilters]
-    ) -> Plan[Found]:
+    def list(self, *, order: Order = "name", **filters: Unpack[ScheduleFilters]) -> Plan[Found]:
         """List schedules by tenant and `name`; or the one that is due `next`, that ran `last`, the
         `newest`, or the most recently `changed` one first. Filters: `job`, `queue`, `tag`,
         `tenant`, `state`, `text`, `calendar` and `metadata`. `attention` lists only schedules that
@@ -77,7 +81,7 @@ class ScheduleReads(Commands):
         return plans.page(order, cursor, after_id, limit, filters)
 
     @command
-    def get(self, name: str, *, tenant: str = "") -> Plan[ScheduleInfo]:
+    def get(self, name: ScheduleName, *, tenant: ScheduleTenant = "") -> Plan[ScheduleInfo]:
         """Return one schedule. Raises ScheduleNotFound if there is none."""
         return schedules.find_schedule(name, tenant)
 

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, TypeVar, Unpack
+from datetime import datetime
+from typing import Annotated, Any, TypeVar, Unpack
 
 from rota.config import Config
+from rota.errors import TimingError
 from rota.jobs.encoding import encode_value
 from rota.jobs.options import NO_OPTIONS
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments, ScheduleKeywords, columns_to_reset
 from rota.jobs.sync import with_new
 from rota.jobs.tracing import carrying
+from rota.model.fields import Field, Moment
+from rota.model.schedule_fields import ScheduleName, ScheduleTenant
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, Triggered
+from rota.model.words import plural
 from rota.operations.commands import AsyncCommands, SyncCommands, command
+from rota.operations.instants import read_instant
+from rota.operations.registry import Noun, PauseEnd, Reason, ShowTime, Version, operation
 from rota.operations.schedules import edits, payloads, plans
 from rota.operations.schedules import history as schedule_history
 from rota.operations.schedules.next_time import compute_next
 from rota.operations.schedules.reads import ScheduleReads
 from rota.postgres.audit import because
-from rota.postgres.plans import Plan
+from rota.postgres.plans import Plan, call
 from rota.postgres.schedules import calendars, schedules
 from rota.postgres.sessions.pool import Database
 from rota.postgres.steps import OnProgress
@@ -29,9 +35,76 @@ from rota.postgres.versions import expect_version
 T = TypeVar("T")
 
 
+NextTime = Annotated[
+    Moment, Field("Next run time: a time, or a duration from now.", "30min", metavar="30m|TIME")
+]
+CatchUpPause = Annotated[
+    bool,
+    Field(
+        "Treat times skipped by the pause as missed: the catch-up policy applies.", True, "Catch up"
+    ),
+]
+RunPayload = Annotated[
+    Mapping[str, Any] | None,
+    Field("Payload for this run. Default: the schedule's.", {"user_id": 8}),
+]
+CancelWaiting = Annotated[
+    bool, Field("Cancel its runs that have not started.", True, "Cancel its waiting runs")
+]
+
+
+def _enabled(it: ScheduleInfo, is_changed: bool, at: ShowTime) -> str:
+    return "enabled" if is_changed else "was already enabled"
+
+
+def _before_enable(it: ScheduleInfo) -> str:
+    return "Times while it was disabled stay recorded as skipped."
+
+
+def _disabled(it: ScheduleInfo, is_changed: bool, at: ShowTime) -> str:
+    return "disabled" if is_changed else "was already disabled"
+
+
+def _paused(it: ScheduleInfo, is_changed: bool, at: ShowTime) -> str:
+    end = at(it.paused_until) if it.paused_until else "it is resumed"
+    return f"{'paused' if is_changed else 'was already paused'} until {end}"
+
+
+def _before_pause(it: ScheduleInfo) -> str:
+    return "The skipped times are recorded. Running attempts continue."
+
+
+def _resumed(it: ScheduleInfo, is_changed: bool, at: ShowTime) -> str:
+    return "resumed" if is_changed else "was not paused"
+
+
+def _triggered(made: Triggered, is_changed: bool, at: ShowTime) -> str:
+    return f"enqueued run {made.run_id} of {made.job}"
+
+
+def _before_trigger(it: ScheduleInfo) -> str:
+    return f"Enqueues one run of {it.job}."
+
+
+def _rescheduled(it: ScheduleInfo, is_changed: bool, at: ShowTime) -> str:
+    # A paused or disabled schedule has no next time, and keeps the instant that was set.
+    next_at = it.moved_to or it.next_run_at
+    unless = f", unless it is still {it.state} then" if it.state in ("paused", "disabled") else ""
+    return f"runs next at {at(next_at)}{unless}" if next_at else "rescheduled"
+
+
+def _before_reschedule(it: ScheduleInfo) -> str:
+    return "Times before that are superseded."
+
+
+def _deleted(cancelled: int, is_changed: bool, at: ShowTime) -> str:
+    return "deleted" + (f", {plural(cancelled, 'waiting run')} cancelled" if cancelled else "")
+
+
 class ScheduleCommands(ScheduleReads):
     """A schedule belongs to a tenant, or to no tenant (`tenant=""`)."""
 
+    noun = Noun("schedule", "schedules", ScheduleInfo, TimingError)
     registry: Registry | None = None
     config: Config | None = None
 
@@ -95,72 +168,99 @@ class ScheduleCommands(ScheduleReads):
         was not an update, and VersionConflict if the schedule is not at `version`."""
         return schedule_history.revert(name, tenant, entry_id, version, reason, actor=self.actor)
 
-    @command
-    def delete(
-        self,
-        name: str,
-        *,
-        tenant: str = "",
-        cancel_waiting: bool = False,
-        version: int | None = None,
-        reason: str | None = None,
-    ) -> Plan[int]:
-        """Delete a schedule; ledger, history and audit are kept. Returns how many runs were
-        cancelled. Raises VersionConflict if it is not at `version`."""
-        return because(reason, self._delete(name, tenant, cancel_waiting, version))
+    @operation(says=_enabled, asks=_before_enable, is_reason_optional=True)
+    def enable(
+        self, name: ScheduleName, reason: Reason = None, *, tenant: ScheduleTenant = ""
+    ) -> Plan[bool]:
+        """Enable a schedule from now on.
 
-    @command
-    def enable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[bool]:
-        """Enable a schedule from now on. Returns whether it changed: False if it was already
-        enabled."""
+        Returns whether it changed: False if it was already enabled."""
         return because(reason, self._set_enabled(name, tenant, True))
 
-    @command
-    def disable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[bool]:
-        """Skip its times until it is enabled. Returns whether it changed: False if it was already
-        disabled."""
+    @operation(says=_disabled, is_reason_optional=True)
+    def disable(
+        self, name: ScheduleName, reason: Reason = None, *, tenant: ScheduleTenant = ""
+    ) -> Plan[bool]:
+        """Disable a schedule: its times are skipped until it is enabled.
+
+        Returns whether it changed: False if it was already disabled."""
         return because(reason, self._set_enabled(name, tenant, False))
 
-    @command
+    @operation(says=_paused, asks=_before_pause)
     def pause(
         self,
-        name: str,
-        reason: str | None = None,
-        until: datetime | timedelta | None = None,
+        name: ScheduleName,
+        reason: Reason = None,
+        until: PauseEnd = None,
         *,
-        tenant: str = "",
+        tenant: ScheduleTenant = "",
     ) -> Plan[bool]:
-        """Skip its times until it is resumed, or until `until` (a time, or a duration from now). A
-        new `until` or reason replaces the old one. Returns whether it changed: False if it was
-        already paused like this."""
-        return plans.pause(name, tenant, reason, until, actor=self.actor)
+        """Pause a schedule: its times are skipped until it is resumed. For a paused schedule, a new
+        time or reason replaces the old one.
 
-    @command
+        Returns whether it changed: False if it was already paused like this."""
+        yield from schedules.find_schedule(name, tenant)
+        end = None if until is None else (yield from read_instant(until, "until"))
+        given = {"name": name, "tenant": tenant, "reason": reason, "until": end}
+        return (yield from self._switch("pause_schedule", given))
+
+    @operation(says=_resumed, is_reason_optional=True)
     def resume(
-        self, name: str, reason: str | None = None, *, catch_up: bool = False, tenant: str = ""
+        self,
+        name: ScheduleName,
+        reason: Reason = None,
+        *,
+        catch_up: CatchUpPause = False,
+        tenant: ScheduleTenant = "",
     ) -> Plan[bool]:
-        """Resume from now on; with `catch_up`, the catch-up policy applies to the times of the
-        pause. Returns whether it changed: False if it was not paused."""
-        return because(reason, plans.resume(name, tenant, catch_up, actor=self.actor))
+        """Resume a paused schedule from now on.
 
-    @command
+        Returns whether it changed: False if it was not paused."""
+        given = {"name": name, "tenant": tenant, "catch_up": catch_up}
+        return because(reason, self._switch("resume_schedule", given))
+
+    @operation(says=_triggered, asks=_before_trigger, is_reason_optional=True, status=201)
     def trigger(
         self,
-        name: str,
-        payload: Mapping[str, Any] | None = None,
+        name: ScheduleName,
+        payload: RunPayload = None,
         *,
-        tenant: str = "",
-        reason: str | None = None,
+        reason: Reason = None,
+        tenant: ScheduleTenant = "",
     ) -> Plan[Triggered]:
-        """Enqueue one run now, even while it is paused; the next time does not change."""
+        """Run a schedule now, even if it is paused. Its next run time does not change."""
         return because(reason, self._trigger(name, payload, tenant))
 
-    @command
+    @operation(says=_rescheduled, asks=_before_reschedule, is_reason_optional=True)
     def reschedule(
-        self, name: str, at: datetime | timedelta, *, tenant: str = "", reason: str | None = None
-    ) -> Plan[None]:
-        """Set its next time (a time, or a duration from now); the timing continues afterwards."""
-        return because(reason, plans.reschedule(name, tenant, at, actor=self.actor))
+        self,
+        name: ScheduleName,
+        at: NextTime,
+        *,
+        reason: Reason = None,
+        tenant: ScheduleTenant = "",
+    ) -> Plan[ScheduleInfo]:
+        """Move the next run of a schedule. Later runs keep their usual times."""
+        return because(reason, self._reschedule(name, tenant, at))
+
+    @operation(
+        says=_deleted, is_dangerous=True, is_reason_optional=True, result_name="cancelled_runs",
+        example=0,
+    )  # fmt: skip
+    def delete(
+        self,
+        name: ScheduleName,
+        *,
+        cancel_waiting: CancelWaiting = False,
+        version: Version = None,
+        reason: Reason = None,
+        tenant: ScheduleTenant = "",
+    ) -> Plan[int]:
+        """Delete a schedule. Its history, ledger and audit entries are kept.
+
+        Raises VersionConflict if it is not at `version`. Returns the number of its runs that were
+        cancelled."""
+        return because(reason, self._delete(name, tenant, cancel_waiting, version))
 
     @command
     def backfill(
@@ -215,20 +315,26 @@ class ScheduleCommands(ScheduleReads):
     ) -> Plan[int]:
         yield from schedules.find_schedule(name, tenant)
         yield from expect_version("schedule", name, version, tenant)
-        return (
-            yield from schedules.delete_schedule(
-                name, tenant, cancel_waiting=cancel_waiting, actor=self.actor
-            )
-        )
+        given = {"name": name, "tenant": tenant, "cancel_waiting": cancel_waiting}
+        return int((yield from call("delete_schedule", **given, actor=self.actor)))
 
     def _set_enabled(self, name: str, tenant: str, enabled: bool) -> Plan[bool]:
         yield from schedules.find_schedule(name, tenant)
-        is_changed = yield from schedules.set_enabled(
-            name, tenant, enabled=enabled, actor=self.actor
-        )
+        given = {"name": name, "tenant": tenant, "enabled": enabled}
+        return (yield from self._switch("set_schedule_enabled", given))
+
+    def _switch(self, function: str, given: dict[str, Any]) -> Plan[bool]:
+        """Call a function that says whether it changed anything, and compute the next time."""
+        is_changed = bool((yield from call(function, **given, actor=self.actor)))
         if is_changed:
-            yield from compute_next(name, tenant)
+            yield from compute_next(given["name"], given["tenant"])
         return is_changed
+
+    def _reschedule(self, name: str, tenant: str, at: Moment) -> Plan[ScheduleInfo]:
+        yield from schedules.find_schedule(name, tenant)
+        instant = yield from read_instant(at, "at")
+        yield from call("reschedule", name=name, at=instant, tenant=tenant, actor=self.actor)
+        return (yield from schedules.find_schedule(name, tenant))
 
     def _update(
         self,
@@ -258,15 +364,9 @@ class ScheduleCommands(ScheduleReads):
         found = yield from schedules.find_schedule(name, tenant)
         if payload is not None:
             payload = payloads.encoded(self.registry, found.job, payload)
-        return (
-            yield from schedules.trigger_schedule(
-                name,
-                tenant,
-                payload=_json(payload, "payload"),
-                metadata=_json(carrying(NO_OPTIONS).metadata, "metadata"),
-                actor=self.actor,
-            )
-        )
+        metadata = _json(carrying(NO_OPTIONS).metadata, "metadata")
+        given = {"payload": _json(payload, "payload"), "metadata": metadata}
+        return (yield from schedules.trigger_schedule(name, tenant, **given, actor=self.actor))
 
     def _with_jobs(self, plan: Plan[T]) -> Plan[T]:
         """Store jobs that were declared after the database was opened, so that schedules can name

@@ -131,29 +131,6 @@ def read_requirements(tenant: str) -> Plan[Rows]:
     return (yield Ask("schedules/requiring", {"tenant": tenant}))
 
 
-def pause_schedule(
-    name: str, tenant: str, *, reason: str | None, until: datetime | None, actor: str | None
-) -> Plan[bool]:
-    """Return False if nothing changed."""
-    params = {"name": name, "tenant": tenant, "reason": reason, "until": until, "actor": actor}
-    (row,) = yield Ask("schedules/pause", params)
-    return bool(row["is_changed"])
-
-
-def resume_schedule(name: str, tenant: str, *, catch_up: bool, actor: str | None) -> Plan[bool]:
-    """Resume a schedule; return False if it was not paused."""
-    params = {"name": name, "tenant": tenant, "catch_up": catch_up, "actor": actor}
-    (row,) = yield Ask("schedules/resume", params)
-    return bool(row["is_changed"])
-
-
-def set_enabled(name: str, tenant: str, *, enabled: bool, actor: str | None) -> Plan[bool]:
-    """Return False if nothing changed."""
-    params = {"name": name, "tenant": tenant, "enabled": enabled, "actor": actor}
-    (row,) = yield Ask("schedules/set_enabled", params)
-    return bool(row["is_changed"])
-
-
 def trigger_schedule(
     name: str, tenant: str, *, payload: str | None, metadata: str | None, actor: str | None
 ) -> Plan[Triggered]:
@@ -161,19 +138,6 @@ def trigger_schedule(
     rows = yield Ask("schedules/trigger", {"name": name, "tenant": tenant} | options)
     answer = rows[0]["answer"]
     return Triggered(answer["run_id"], answer["job"], answer["schedule"])
-
-
-def reschedule(name: str, tenant: str, *, at: datetime, actor: str | None) -> Plan[None]:
-    yield Ask("schedules/reschedule", {"name": name, "tenant": tenant, "at": at, "actor": actor})
-
-
-def delete_schedule(
-    name: str, tenant: str, *, cancel_waiting: bool, actor: str | None
-) -> Plan[int]:
-    """Delete a schedule; return the number of cancelled waiting runs."""
-    params = {"name": name, "tenant": tenant, "cancel_waiting": cancel_waiting, "actor": actor}
-    rows = yield Ask("schedules/delete", params)
-    return int(rows[0]["cancelled"])
 
 
 def find_ledgers(name: str, tenant: str) -> Plan[list[int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,133 +20,26 @@ from rota.errors import (
 from rota.model.schedule_edit import ScheduleEdit
 from rota.model.schedule_info import ScheduleInfo
 from rota.web.context import Page
-from rota.web.forms import Form, read_form, read_payload, read_time
-from rota.web.page_scope import PageScope, zone_of
+from rota.web.forms import read_form
+from rota.web.operations import routes_of
+from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of
 from rota.web.refusals import refusal
 from rota.web.schedule_values import LABELS, label_of, value_of
-
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleQuestion(Page):
-    template: ClassVar[str] = "schedules/question.html"
-    section: ClassVar[str] = "schedules"
-
-    schedule: ScheduleInfo
-    action: str
-    back: str
-    verb: str
-    payload: str
-    error: str | None = None
-
-    @property
-    def title(self) -> str:
-        return f"{self.verb.capitalize()} schedule {self.schedule.name}"
 
 
 def tenant_of(request: Request) -> str:
     return request.query_params.get("tenant", "")
 
 
-async def _question(
-    scope: PageScope, verb: str, payload: str = "", error: str | None = None
-) -> Response:
-    name, tenant = scope.name(), tenant_of(scope.request)
-    schedule = await scope.schedules.get(name, tenant=tenant)
-    if verb == "trigger" and not payload:
-        payload = await _payload(scope, schedule)
-    question = ScheduleQuestion(
-        schedule, path_of(name, tenant, verb), path_of(name, tenant), verb, payload, error
-    )
-    return await scope.show(question, status=422 if error else 200)
-
-
-async def _payload(scope: PageScope, schedule: ScheduleInfo) -> str:
+async def _first_payload(scope: PageScope, schedule: ScheduleInfo) -> dict[str, str]:
     """Return the payload of its next run, with the stored digits."""
     if schedule.payload is not None:
         found = await scope.schedules.documents(schedule.name, tenant=schedule.tenant)
         if found.payload is not None:
-            return found.payload
+            return {"payload": found.payload}
     job = await scope.jobs.get(schedule.job)
-    return json.dumps(job.default_payload or {}, indent=2, ensure_ascii=False)
-
-
-def asking(verb: str) -> Endpoint:
-    async def ask(request: Request) -> Response:
-        return await _question(PageScope(request), verb)
-
-    return ask
-
-
-def acting(verb: str, act: Callable[[PageScope, str, str, Form], Awaitable[str]]) -> Endpoint:
-    """Perform the action and show its result; invalid input shows the form again."""
-
-    async def handle(request: Request) -> Response:
-        scope = PageScope(request)
-        scope.check(f"schedules.{verb}")
-        form = await read_form(request)
-        name, tenant = scope.name(), tenant_of(request)
-        try:
-            text = await act(scope, name, tenant, form)
-        except (InputError, TimingError) as error:
-            return await _question(scope, verb, form.get("payload", ""), refusal(error))
-        return scope.go("/schedules" if verb == "delete" else path_of(name, tenant), text)
-
-    return handle
-
-
-async def trigger(scope: PageScope, name: str, tenant: str, form: Form) -> str:
-    text = form.get("payload", "").replace("\r\n", "\n").strip()
-    schedule = await scope.schedules.get(name, tenant=tenant)
-    # Unchanged, it is the schedule's own payload, whatever digits its numbers have.
-    payload = None if text == await _payload(scope, schedule) else read_payload(text)
-    found = await scope.schedules.trigger(name, payload, tenant=tenant, reason=form.text("reason"))
-    return f"Run {found.run_id} of {name} is enqueued"
-
-
-async def pause(scope: PageScope, name: str, tenant: str, form: Form) -> str:
-    reason = form.text("reason")
-    if reason is None:
-        raise TimingError("Enter a reason. It is shown while the schedule is paused.")
-    until = read_time(form.text("until"), zone_of(scope.request))
-    is_changed = await scope.schedules.pause(name, reason, until, tenant=tenant)
-    return f"Schedule {name} {'is' if is_changed else 'was already'} paused"
-
-
-async def resume(scope: PageScope, name: str, tenant: str, form: Form) -> str:
-    is_catching_up = form.get("catch_up") == "1"
-    is_changed = await scope.schedules.resume(
-        name, form.text("reason"), catch_up=is_catching_up, tenant=tenant
-    )
-    return f"Schedule {name} {'is resumed' if is_changed else 'was not paused'}"
-
-
-async def enable(scope: PageScope, name: str, tenant: str, form: Form) -> str:
-    is_changed = await scope.schedules.enable(name, form.text("reason"), tenant=tenant)
-    return f"Schedule {name} {'is' if is_changed else 'was already'} enabled"
-
-
-async def disable(scope: PageScope, name: str, tenant: str, form: Form) -> str:
-    is_changed = await scope.schedules.disable(name, form.text("reason"), tenant=tenant)
-    return f"Schedule {name} {'is' if is_changed else 'was already'} disabled"
-
-
-async def reschedule(scope: PageScope, name: str, tenant: str, form: Form) -> str:
-    at = read_time(form.text("until"), zone_of(scope.request))
-    if at is None:
-        raise TimingError("Enter a time: 2h, or 2026-11-02 08:00.")
-    await scope.schedules.reschedule(name, at, tenant=tenant, reason=form.text("reason"))
-    return f"Schedule {name} is rescheduled"
-
-
-async def delete(scope: PageScope, name: str, tenant: str, form: Form) -> str:
-    is_cancelling = form.get("cancel_waiting") == "1"
-    await scope.schedules.delete(
-        name, tenant=tenant, cancel_waiting=is_cancelling, reason=form.text("reason")
-    )
-    return f"Schedule {name} is deleted"
+    return {"payload": json.dumps(job.default_payload or {}, indent=2, ensure_ascii=False)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,23 +159,10 @@ def _entry(request: Request) -> int:
     return int(text)
 
 
-VERBS = {
-    "trigger": trigger,
-    "pause": pause,
-    "resume": resume,
-    "enable": enable,
-    "disable": disable,
-    "reschedule": reschedule,
-    "delete": delete,
-}
 routes = [
+    *routes_of("schedules", trigger=_first_payload),
     Route("/schedules/{name}/revert/{entry}", ask_revert),
     Route("/schedules/{name}/revert/{entry}", revert, methods=["POST"]),
     Route("/schedules/{name}/reset", ask_reset),
     Route("/schedules/{name}/reset", reset, methods=["POST"]),
 ]
-for _verb, _act in VERBS.items():
-    routes += [
-        Route(f"/schedules/{{name}}/{_verb}", asking(_verb)),
-        Route(f"/schedules/{{name}}/{_verb}", acting(_verb, _act), methods=["POST"]),
-    ]
