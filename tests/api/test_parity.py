@@ -29,7 +29,7 @@ SAME = {
     "runs delete": "delete_run delete_runs start_bulk_action preview_bulk_action",
     "runs enqueue": "enqueue_run get_run",
     "views list": "list_views",
-    "views save": "put_view",
+    "views save": "save_view",
     "views delete": "delete_view",
     "runs handle": "handle_run",
     "runs reopen": "reopen_run",

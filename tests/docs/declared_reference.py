@@ -57,7 +57,7 @@ def _flags(command: Any, operation: Operation, noun: Noun) -> str:
 def _rows(command: Any, operation: Operation, noun: Noun) -> Iterator[tuple[str, str]]:
     known = {one.name: _about(one) for one in operation.arguments[1:]}
     names = ": `NAME`, or `TENANT/NAME`" if operation.takes("tenant") else ""
-    known |= {"targets": f"One or more {noun.many}{names}.", "json": _ANSWER}
+    known |= {"targets": f"One or more {noun.one}s{names}.", "json": _ANSWER}
     for one in command.params:
         text = known.get(one.name) or _cell(one.help)
         if one.param_type_name == "argument":

@@ -73,7 +73,7 @@ async def test_one_group_shows_where_how_often_and_its_runs(web: Browser, group:
 
 async def test_handling_and_reopening(web: Browser, shop: rota.App, group: str) -> None:
     await web.get(f"/errors/{group}/handle")
-    assert "Mark RuntimeError as handled?" in web.text
+    assert "RuntimeError: order 8 <b>refused</b>. Neither it nor" in web.text
     await web.post(f"/errors/{group}/handle", reason="the <i>supplier</i> knows")
     assert "Handled" in web.text
     assert "“the <i>supplier</i> knows”" in web.text
@@ -82,7 +82,7 @@ async def test_handling_and_reopening(web: Browser, shop: rota.App, group: str) 
     await web.get("/errors")
     assert "No open errors" in web.text
     await web.get(f"/errors/{group}/handle")
-    await web.post(f"/errors/{group}/handle", 409)
+    await web.post(f"/errors/{group}/handle", 422)
     await shop.runs.enqueue("boom", {"text": "order 9 <b>refused</b>"})
     await run_due(shop)
     await web.get(f"/errors/{group}")
@@ -92,7 +92,7 @@ async def test_handling_and_reopening(web: Browser, shop: rota.App, group: str) 
     assert "Reopened" in web.text
     assert "not yet" in web.text
     await web.get(f"/errors/{group}/reopen")
-    await web.post(f"/errors/{group}/reopen", 409)
+    await web.post(f"/errors/{group}/reopen", 422)
 
 
 async def test_a_form_of_somewhere_else_is_refused(web: Browser, group: str) -> None:

@@ -176,7 +176,7 @@ async def test_views_have_faces_of_their_own(shop: rota.App, conn: Any) -> None:
     (found,) = shop.views.sync.list()
     assert (found.name, found.query, found.created_by) == ("mine", "state=failed", "ada")
     for name, query in (("", "state=failed"), ("x" * 101, "a=b"), ("mine", ""), ("mine", "x")):
-        with pytest.raises(rota.FilterError):
+        with pytest.raises(rota.InputError):
             await shop.views.save(name, query)
     await shop.views.delete("mine", "done")
     with pytest.raises(rota.ViewNotFound):
@@ -202,7 +202,7 @@ async def test_bulk_actions_are_listed_and_steered(web: Browser, shop: rota.App)
     assert "Bulk action 1 is paused" in web.text
     await web.get("/bulk/1")
     await web.post("/bulk/1/throttle", rate="20")
-    assert "limited to 20 runs per second" in web.text
+    assert "limited to 20/s" in web.text
     await web.post("/bulk/1/throttle", 422, rate="0")
     await web.post("/bulk/1/throttle", 422, rate="x")
     await web.post("/bulk/1/throttle", rate="")
@@ -210,7 +210,7 @@ async def test_bulk_actions_are_listed_and_steered(web: Browser, shop: rota.App)
     await web.get("/bulk/1/resume")
     await web.post("/bulk/1/resume")
     await web.get("/bulk/1/stop")
-    assert "Stop bulk action 1?" in web.text
+    assert "Stop bulk action 1" in web.text
     await web.post("/bulk/1/stop", reason="enough")
     assert "is stopped" in web.text
     assert "Stopped by web:admin: “enough”" in web.text

@@ -43,8 +43,8 @@ def routes_of(many: str, *place: type) -> APIRouter:
     routes, noun = router(many), commands.noun
     get, page_plan = plan_of(commands, "get"), plan_of(commands, "list")
     _add(routes, f"/{many}", _list(noun, page_plan, place), page(view_of(noun.record)), {})
-    details = inspect.get_annotations(get, eval_str=True)["return"].__args__[-1]
-    _add(routes, _path(noun, get), _get(noun, get), view_of(details), problems(404) | _tag(noun))
+    model = view_of(_details(get))
+    _add(routes, _path(noun, get), _get(noun, get), model, problems(404) | _tag(noun))
     add_operations(routes, many)
     return routes
 
@@ -53,7 +53,12 @@ def add_operations(routes: APIRouter, many: str) -> None:
     """Add the routes of the operations of a noun."""
     commands = commands_of(many)
     for operation in operations_of(commands, "api"):
-        _add_operation(routes, commands.noun, operation)
+        _add_operation(routes, commands.noun, operation, _details(plan_of(commands, "get")))
+
+
+def _details(get: Any) -> type:
+    found: type = inspect.get_annotations(get, eval_str=True)["return"].__args__[-1]
+    return found
 
 
 def _add(
@@ -118,7 +123,7 @@ def _get(noun: Noun, plan: Any) -> Any:
 
     target, *rest = arguments_of(plan)
     parameters = [_target(target), *map(_query, rest)]
-    return _named(endpoint, f"get_{noun.one}", _summary(plan), [*parameters, _RESPONSE])
+    return _named(endpoint, f"get_{noun.code}", _summary(plan), [*parameters, _RESPONSE])
 
 
 def _set_etag(noun: Noun, response: Response, record: Any) -> None:
@@ -126,7 +131,7 @@ def _set_etag(noun: Noun, response: Response, record: Any) -> None:
         set_etag(response, record.version)
 
 
-def _add_operation(routes: APIRouter, noun: Noun, operation: Operation) -> None:
+def _add_operation(routes: APIRouter, noun: Noun, operation: Operation, details: type) -> None:
     method, path = _address(noun, operation)
     is_created = path == f"/{noun.many}"
     statuses = [409] if operation.creates else [404, 409]
@@ -138,7 +143,10 @@ def _add_operation(routes: APIRouter, noun: Noun, operation: Operation) -> None:
         responses |= _tag(noun)
     if is_created:
         responses |= tagged(201)
-    model = view_of(noun.record) if _answers_record(noun, operation) else _result(noun, operation)
+    if _answers_record(noun, operation):
+        model = view_of(noun.record if operation.has_result else details)
+    else:
+        model = _result(noun, operation)
     endpoint = _act(noun, operation, has_body=method != "DELETE")
     _add(routes, path, endpoint, model, responses, method, 201 if is_created else operation.status)
 
@@ -151,7 +159,7 @@ def _address(noun: Noun, operation: Operation) -> tuple[str, str]:
 
 
 def _answers_record(noun: Noun, operation: Operation) -> bool:
-    return operation.is_switch or operation.result is noun.record
+    return operation.shows_target or operation.result is noun.record
 
 
 def _result(noun: Noun, operation: Operation) -> type[BaseModel]:
@@ -182,8 +190,10 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
         found = await getattr(commands, operation.verb)(**given, **sent)
         if operation.is_switch:
             set_changed(response, operation.is_changed(found))
+        if operation.shows_target:
             where = named | {name: it for name, it in given.items() if name == "tenant"}
-            found = noun.record_of(await commands.get(**where))
+            details = await commands.get(**where)
+            found = noun.record_of(details) if operation.is_switch else details
         if operation.has_record and operation.result is not noun.record:
             return found
         if not _answers_record(noun, operation):

@@ -138,8 +138,9 @@ def perform(
     """Whether it changed anything, and its result, or its target as it is now."""
     commands = getattr(app, noun.many).by(actor()).sync
     result = getattr(commands, operation.verb)(**where, **given)
-    if operation.is_switch:
-        return operation.is_changed(result), noun.record_of(commands.get(**where))
+    if operation.shows_target:
+        is_changed = not operation.is_switch or operation.is_changed(result)
+        return is_changed, noun.record_of(commands.get(**where))
     return True, result
 
 

@@ -66,6 +66,9 @@ DECLARED = {
     "limits": "Limits: concurrency, rate and ordering of runs.",
     "workers": "Workers: processes that run jobs.",
     "schedules": "Schedules: run jobs automatically.",
+    "errors": "Errors: failures grouped by cause.",
+    "bulk": "Bulk actions: retry, cancel or delete by filter.",
+    "views": "Views: saved filters for the list of runs.",
 }
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 

@@ -7,9 +7,17 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from rota.model.bulk import Action
-from rota.model.fields import Field
+from rota.model.fields import BIGGEST_ID, Field
 
 BulkState = Literal["running", "paused", "stopped", "finished"]
+ActionId = Annotated[int, Field("Bulk action ID.", 7, least=1, most=BIGGEST_ID)]
+Rate = Annotated[
+    float | None,
+    Field(
+        "Maximum runs per second.", 50, "At most", least=0.01, most=1_000_000,
+        none_means="no limit", metavar="N",
+    ),
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

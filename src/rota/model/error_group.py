@@ -15,6 +15,9 @@ STANDINGS: tuple[Standing, ...] = ("new", "back", "known", "handled", "quiet")
 OPEN: tuple[Standing, ...] = ("new", "back", "known")
 
 
+GroupId = Annotated[str, Field("Error group ID.", "5f1c09a2be41", longest=40)]
+
+
 class ErrorFilters(TypedDict, total=False):
     """Filters of `app.errors.list`, for type checkers. `text` matches the type, the message or the
     location."""

@@ -52,6 +52,7 @@ _KINDS: dict[Any, Kind] = {
 }  # fmt: skip
 # The default of a setting: it keeps its value.
 UNCHANGED: Any = ...
+BIGGEST_ID = 2**63 - 1
 
 
 class Missing(Enum):

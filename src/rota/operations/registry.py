@@ -10,8 +10,9 @@
 An operation is a command whose arguments are fields (`model/fields.py`). They are checked before
 its plan begins. The first argument names the target; `tenant`, `reason` and `version` have the
 same meaning in all operations. A plan that returns a bool, or a count or None, switches something:
-False and None mean that nothing changed, and interfaces show the target afterwards. Others show
-what the plan returns.
+False and None mean that nothing changed, and interfaces show the target afterwards. They also show
+it after a plan that returns nothing, unless it removes its target. Otherwise they show what the
+plan returns.
 """
 
 from __future__ import annotations
@@ -63,15 +64,18 @@ NOUNS: dict[str, tuple[str, str]] = {
     "limits": ("rota.operations.limits", "LimitCommands"),
     "workers": ("rota.operations.workers", "WorkerCommands"),
     "schedules": ("rota.operations.schedules.schedules", "ScheduleCommands"),
+    "errors": ("rota.operations.runs.error_groups", "ErrorCommands"),
+    "bulk": ("rota.operations.runs.bulk_actions", "BulkCommands"),
+    "views": ("rota.operations.runs.views", "ViewCommands"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """What operations are about: its names, the record that `get` returns (or a field `one` of its
-    answer), the error for a value that does not fit, and the field of the record that identifies
-    it: a name, or a number. `names` are other names of fields that Python callers may use.
-    `home` is the page of its list, if that is not `/queues`."""
+    """What operations are about: its names, the record that `get` returns (or the field `part` of
+    its answer, `one` by default), the error for a value that does not fit, and the field of the
+    record that identifies it: a name, or a number. `names` are other names of fields that Python
+    callers may use. `home` is the page of its list, if that is not `/queues`."""
 
     one: str
     many: str
@@ -80,9 +84,16 @@ class Noun:
     key: str = "name"
     names: Mapping[str, str] = field(default_factory=dict)
     home: str = ""
+    part: str = ""
 
     def record_of(self, details: Any) -> Any:
-        return details if isinstance(details, self.record) else getattr(details, self.one)
+        is_record = isinstance(details, self.record)
+        return details if is_record else getattr(details, self.part or self.one)
+
+    @property
+    def code(self) -> str:
+        """`bulk_action`, as in the name of an operation."""
+        return self.one.replace(" ", "_")
 
     def key_of(self, record: Any) -> Any:
         return getattr(record, self.key)
@@ -148,7 +159,7 @@ class Operation:
 
     def name_of(self, noun: Noun) -> str:
         """Its name among all operations: `pause_queue`; `reschedule`, which contains its noun."""
-        return self.verb if self.verb.endswith(noun.one) else f"{self.verb}_{noun.one}"
+        return self.verb if self.verb.endswith(noun.one) else f"{self.verb}_{noun.code}"
 
     def takes(self, name: str) -> bool:
         return any(one.name == name for one in self.arguments)
@@ -175,6 +186,11 @@ class Operation:
     def is_changed(self, result: Any) -> bool:
         """Whether a switch changed anything."""
         return result is not None and result is not False
+
+    @property
+    def shows_target(self) -> bool:
+        """Whether its answer is the target as it is afterwards."""
+        return self.is_switch or not (self.has_result or self.is_removal)
 
     def check(self, noun: Noun, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call, each as the plan takes it. Arguments without a declaration are
@@ -255,5 +271,5 @@ def operations_of(
 
 def plan_of(commands: type[Commands], name: str) -> Callable[..., Any]:
     """The function behind a command such as `list` or `get`."""
-    found: Callable[..., Any] = inspect.unwrap(vars(commands)[name].plan)
+    found: Callable[..., Any] = inspect.unwrap(getattr(commands, name).plan)
     return found

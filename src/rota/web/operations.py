@@ -109,7 +109,7 @@ class _OperationForm:
     @property
     def part(self) -> str:
         """The part of the address that names the target."""
-        return f"{{{self._key}:int}}" if self._operation.target.kind == "whole" else "{name}"
+        return f"{{{self._key}{':int' if self._operation.target.kind == 'whole' else ''}}}"
 
     def _is_new(self, request: Request) -> bool:
         return self._key not in request.path_params
@@ -168,12 +168,11 @@ class _OperationForm:
         reason = form.text("reason")
         result = await getattr(commands, self._operation.verb)(**where, **given, reason=reason)
         is_changed = not self._operation.is_switch or self._operation.is_changed(result)
-        if self._operation.is_switch:
+        if self._operation.shows_target:
             result = self._noun.record_of(await commands.get(**where))
         zone = zone_of(scope.request)
         said = self._operation.says(result, is_changed, lambda at: words.absolute(at, zone))
         is_gone = self._operation.is_removal and result != "reset"
-        is_gone = is_gone or not self._operation.has_result
         target = where[self._operation.target.name]
         if renamed := given.get(self._operation.renames_to):
             where = where | {self._operation.target.name: renamed}
@@ -194,7 +193,7 @@ class _OperationForm:
             return (form.text("name") if form is not None else None) or ""
         if self._operation.target.kind == "whole":
             return scope.request.path_params[self._key]
-        return scope.name()
+        return scope.name(self._key)
 
     async def _record(self, scope: PageScope) -> Any:
         """The target; None for what is to be created."""

@@ -87,10 +87,10 @@ def test_a_bulk_action_is_followed_and_steered(cli: Cli, jobs: rota.App) -> None
     shown = cli.done("bulk", "show", 1)
     assert "job send" in shown.out
     assert "5/s" in shown.out
-    assert cli.done("bulk", "throttle", 1, "--json").json["rate"] is None
+    assert cli.done("bulk", "throttle", 1, "--json").json[0]["result"]["rate"] is None
     assert "limited to 2/s" in cli.done("bulk", "throttle", 1, "--rate", "2").out
     assert "is resumed" in cli.done("bulk", "resume", 1).out
-    assert cli.done("bulk", "stop", 1, "--json").json["state"] == "stopped"
+    assert cli.done("bulk", "stop", 1, "--json").json[0]["result"]["state"] == "stopped"
     assert cli("bulk", "resume", 1).code == 1
     assert cli.done("bulk", "list", "--state", "running").err == "no bulk actions\n"
     assert len(cli.done("bulk", "list", "--json").json) == 1

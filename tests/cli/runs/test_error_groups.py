@@ -59,7 +59,7 @@ def test_handle_and_reopen(cli: Cli, group: str) -> None:
     assert said.out == f'error "{group}" handled\n'
     assert "by cli:alice: the supplier knows" in cli.done("errors", "show", group).out
     assert cli("errors", "handle", group).code == 1
-    assert cli.done("errors", "reopen", group, "--json").json[0]["is_done"]
+    assert cli.done("errors", "reopen", group, "--json").json[0]["is_changed"]
     assert cli("errors", "reopen", group).code == 1
 
 

@@ -243,7 +243,7 @@ async def test_bad_input(jobs: rota.App) -> None:
             await command(99)
     with pytest.raises(rota.BulkActionNotFound):
         await jobs.bulk.throttle(99, 1)
-    with pytest.raises(rota.FilterError):
+    with pytest.raises(rota.InputError):
         await jobs.bulk.throttle(99, 0)
 
 

@@ -1,4 +1,5 @@
-"""Bulk actions on all runs that match a filter: start, follow, throttle, pause, stop."""
+"""Bulk actions on all runs that match a filter: start, list, show; the rest follows from their
+operations."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query
 
+from rota.api.operations import add_operations
 from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import bulk as schemas
@@ -17,10 +19,6 @@ from rota.model.bulk_action import BulkState
 routes = router("bulk")
 ActionId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Bulk action ID.")]
 _KIND = "bulk"
-_STEP: Any = {
-    "response_model": schemas.BulkActionView,
-    "responses": problems(404, 409, *WITH_BODY),
-}
 
 
 @routes.get("/bulk", response_model=schemas.BulkActionPage, operation_id="list_bulk_actions")
@@ -79,35 +77,8 @@ async def get_bulk_action(scope: Scoped, action_id: ActionId) -> Any:
     return await scope.bulk.get(action_id)
 
 
-@routes.patch("/bulk/{action_id}", operation_id="throttle_bulk_action", **_STEP)
-async def throttle_bulk_action(scope: Scoped, action_id: ActionId, body: schemas.BulkChange) -> Any:
-    """Change the rate limit of a bulk action."""
-    return await scope.bulk.throttle(action_id, body.rate, body.reason)
-
-
-@routes.post("/bulk/{action_id}/pause", operation_id="pause_bulk_action", **_STEP)
-async def pause_bulk_action(
-    scope: Scoped, action_id: ActionId, body: schemas.BulkStep | None = None
-) -> Any:
-    """Pause a bulk action after the current batch."""
-    return await scope.bulk.pause(action_id, body.reason if body else None)
-
-
-@routes.post("/bulk/{action_id}/resume", operation_id="resume_bulk_action", **_STEP)
-async def resume_bulk_action(
-    scope: Scoped, action_id: ActionId, body: schemas.BulkStep | None = None
-) -> Any:
-    """Resume a paused bulk action where it left off."""
-    return await scope.bulk.resume(action_id, body.reason if body else None)
-
-
-@routes.post("/bulk/{action_id}/stop", operation_id="stop_bulk_action", **_STEP)
-async def stop_bulk_action(
-    scope: Scoped, action_id: ActionId, body: schemas.BulkStep | None = None
-) -> Any:
-    """Stop a bulk action permanently. Changes already made are kept."""
-    return await scope.bulk.stop(action_id, body.reason if body else None)
-
-
 def _filters(body: schemas.BulkPreviewRequest) -> Any:
     return body.filter.model_dump(exclude_none=True)
+
+
+add_operations(routes, "bulk")

@@ -1,4 +1,4 @@
-"""Error groups: list, show, handle, reopen."""
+"""Error groups: the list and a single group; the rest follows from their operations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query
 
+from rota.api.operations import add_operations
 from rota.api.pages import error_page
 from rota.api.routing import router
 from rota.api.schemas import error_groups as schemas
-from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.problem import problems
 from rota.api.schemas.values import Cursor, Instant, Limit, read_cursor
 from rota.api.state import Scoped
 from rota.model.error_group import ErrorOrder
@@ -77,25 +78,4 @@ async def get_error(
     return await scope.errors.get(group, since=since or DAY)
 
 
-@routes.post(
-    "/errors/{group}/handle",
-    response_model=schemas.ErrorDetailsView,
-    operation_id="handle_error",
-    responses=problems(404, 409, *WITH_BODY),
-)
-async def handle_error(scope: Scoped, group: GroupId, body: schemas.Handling | None = None) -> Any:
-    """Mark an error group as handled. It and its runs need no attention until it recurs."""
-    await scope.errors.handle(group, body.reason if body else None)
-    return await scope.errors.get(group)
-
-
-@routes.post(
-    "/errors/{group}/reopen",
-    response_model=schemas.ErrorDetailsView,
-    operation_id="reopen_error",
-    responses=problems(404, 409, *WITH_BODY),
-)
-async def reopen_error(scope: Scoped, group: GroupId, body: schemas.Handling | None = None) -> Any:
-    """Mark a handled error group as unhandled again."""
-    await scope.errors.reopen(group, body.reason if body else None)
-    return await scope.errors.get(group)
+add_operations(routes, "errors")

@@ -1,47 +1,30 @@
-"""Saved views: named filters of the list of runs."""
+"""Saved views: the list; the rest follows from their operations."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Path
+from pydantic import BaseModel, Field, create_model
 
+from rota.api.operations import add_operations
 from rota.api.routing import router
-from rota.api.schemas import run_views as schemas
-from rota.api.schemas.fleet import Removed
-from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Why
+from rota.api.schemas.views import example_of, examples, list_of, view_of
 from rota.api.state import Scoped
+from rota.model.run_view import RunView
 
 routes = router("views")
-ViewName = Annotated[str, Path(min_length=1, max_length=100, description="View name.")]
+RunViewList: type[BaseModel] = create_model(
+    "RunViewList",
+    __config__=examples({"items": [example_of(RunView)]}),
+    __doc__="All saved views, by name.",
+    items=(list_of(view_of(RunView)), Field(description="By name.")),
+)
 
 
-@routes.get("/views", response_model=schemas.RunViewList, operation_id="list_views")
+@routes.get("/views", response_model=RunViewList, operation_id="list_views")
 async def list_views(scope: Scoped) -> Any:
     """List saved views: named filters for the list of runs."""
     return {"items": await scope.views.list()}
 
 
-@routes.put(
-    "/views/{name}",
-    response_model=schemas.RunViewList,
-    operation_id="put_view",
-    responses=problems(*WITH_BODY),
-)
-async def put_view(scope: Scoped, name: ViewName, body: schemas.NewRunView) -> Any:
-    """Save a filter under this name, replacing any view with that name."""
-    await scope.views.save(name, body.query, body.reason)
-    return {"items": await scope.views.list()}
-
-
-@routes.delete(
-    "/views/{name}",
-    response_model=Removed,
-    operation_id="delete_view",
-    responses=problems(404),
-)
-async def delete_view(scope: Scoped, name: ViewName, reason: Why = None) -> Any:
-    """Delete a saved view. Its runs are not affected."""
-    await scope.views.delete(name, reason)
-    return {"name": name}
+add_operations(routes, "views")

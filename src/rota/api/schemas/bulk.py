@@ -132,25 +132,6 @@ class BulkRequest(BulkPreviewRequest):
     reason: Reason = None
 
 
-class BulkChange(Body):
-    """New rate limit."""
-
-    model_config = examples({"rate": 20, "reason": "the provider slows down"}, {"rate": None})
-
-    rate: float | None = Field(
-        ge=0.01, le=1_000_000, description="Maximum runs per second; null: no limit."
-    )
-    reason: Reason = None
-
-
-class BulkStep(Body):
-    """Reason for the action."""
-
-    model_config = examples({"reason": "the provider is down again"})
-
-    reason: Reason = None
-
-
 BulkItemView = view_of(BulkItem)
 BulkResultView = view_of(BulkResult)
 BulkActionView = view_of(BulkAction)

@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rota.api.schemas.values import Reason
-from rota.api.schemas.views import Body, examples, page, view_of
+from rota.api.schemas.views import page, view_of
 from rota.model.error_group import ErrorDetails, ErrorGroup, Share, Trait
 
 Standing = Literal["new", "back", "known", "handled", "quiet"]
@@ -26,11 +25,3 @@ ErrorGroupPage = page(
 ShareView = view_of(Share)
 TraitView = view_of(Trait)
 ErrorDetailsView = view_of(ErrorDetails)
-
-
-class Handling(Body):
-    """Reason for the action."""
-
-    model_config = examples({"reason": "the supplier knows"})
-
-    reason: Reason = None

@@ -23,9 +23,9 @@ from rota.api.errors import ProblemError
 from rota.api.limits import MOST_LISTED
 from rota.model import cursors
 from rota.model.durations import EXAMPLES, read_duration
+from rota.model.fields import BIGGEST_ID as BIGGEST_ID
 from rota.model.instants import SUPPORTED, is_instant
 
-BIGGEST_ID = 2**63 - 1
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)")
 
 

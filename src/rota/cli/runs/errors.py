@@ -1,32 +1,28 @@
-"""`rota errors`: list error groups and mark them as handled."""
+"""`rota errors`: the list, and one error group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli.session import actor, administer
+from rota.cli.operations import add_actions
+from rota.cli.program import DECLARED
+from rota.cli.session import administer
 from rota.cli.terminal import paging, times, values
-from rota.cli.terminal.each import each
-from rota.cli.terminal.flags import Absolute, Json, Reason
+from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.names import job_names, one_of
 from rota.cli.terminal.output import block, facts, heading, print_json, remark, table
 from rota.cli.terminal.watch import watched
 from rota.model.words import plural
 
 if TYPE_CHECKING:
-    from rota.app import App
     from rota.model.error_group import ErrorGroup, Trait
 
-commands = typer.Typer(
-    name="errors", help="Errors: failures grouped by cause.", no_args_is_help=True
-)
+commands = typer.Typer(name="errors", help=DECLARED["errors"], no_args_is_help=True)
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="Error group ID.")]
-Groups = Annotated[list[str], typer.Argument(metavar="GROUP", help="One or more error groups.")]
 STANDINGS = ("new", "back", "known", "handled", "quiet")
 ORDERS = ("last", "most", "first")
 HEADERS = ("GROUP", "STANDING", "FAILURES>", "RUNS>", "FIRST", "LAST", "JOB", "ERROR")
@@ -163,29 +159,4 @@ def _standing(it: ErrorGroup, now: datetime) -> str:
     return f"{it.standing}; handled {times.both(it.handled_at, now)} by {it.handled_by}{why}"
 
 
-@commands.command("handle")
-def handle(ctx: typer.Context, groups: Groups, reason: Reason = None, json: Json = False) -> int:
-    """Mark error groups as handled. They and their runs need no attention until they recur."""
-    return each(ctx, "error", groups, _handling(reason), is_json=json)
-
-
-def _handling(reason: str | None) -> Callable[[App, str], str]:
-    def one(app: App, group: str) -> str:
-        app.errors.by(actor()).sync.handle(group, reason)
-        return "handled"
-
-    return one
-
-
-@commands.command("reopen")
-def reopen(ctx: typer.Context, groups: Groups, reason: Reason = None, json: Json = False) -> int:
-    """Mark handled error groups as unhandled again."""
-    return each(ctx, "error", groups, _reopening(reason), is_json=json)
-
-
-def _reopening(reason: str | None) -> Callable[[App, str], str]:
-    def one(app: App, group: str) -> str:
-        app.errors.by(actor()).sync.reopen(group, reason)
-        return "reopened"
-
-    return one
+add_actions(commands, "errors", None)

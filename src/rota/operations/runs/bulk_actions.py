@@ -15,16 +15,18 @@ from rota.errors import BulkActionNotFound, FilterError
 from rota.jobs.registry import Registry
 from rota.jobs.values import checked_delay
 from rota.model.bulk import FITTING, Action
-from rota.model.bulk_action import BulkAction, BulkState
+from rota.model.bulk_action import ActionId, BulkAction, BulkState, Rate
 from rota.model.durations import Duration
 from rota.model.page import Page
 from rota.model.run_counts import RunCounts
 from rota.model.run_filter import RunFilter, RunFilters
 from rota.model.states import wanted_states
+from rota.model.words import plural, rate
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.operations.payloads import encode
+from rota.operations.registry import Noun, Reason, Says, ShowTime, operation
 from rota.operations.scope import Scope
-from rota.postgres.plans import Plan
+from rota.postgres.plans import Plan, call
 from rota.postgres.runs import bulk_actions, bulk_work
 from rota.postgres.runs.lists import count_runs
 from rota.postgres.sessions.pool import Database
@@ -37,7 +39,38 @@ _COUNT_SECONDS = 0.2
 _LOOK_SECONDS = 0.25
 
 
+def _is(state: str) -> Says:
+    return lambda action, is_changed, at: f"is {state}; {plural(action.done, 'run')} done"
+
+
+def _throttled(action: BulkAction, is_changed: bool, at: ShowTime) -> str:
+    limit = "has no rate limit" if action.rate is None else f"is limited to {rate(action.rate)}"
+    return f"{limit}; {plural(action.done, 'run')} done"
+
+
+def _before_pause(action: BulkAction) -> str:
+    return f"{_progress(action)} It pauses after the current batch and can be resumed."
+
+
+def _before_resume(action: BulkAction) -> str:
+    return f"{_progress(action)} It continues where it stopped."
+
+
+def _before_stop(action: BulkAction) -> str:
+    return (
+        f"{_progress(action)} It stops after the current batch and cannot be resumed. Completed "
+        "work is not undone."
+    )
+
+
+def _progress(action: BulkAction) -> str:
+    doing = {"retry": "Retrying", "cancel": "Cancelling", "delete": "Deleting"}[action.verb]
+    more = "" if action.is_counted else " or more"
+    return f"{doing} runs, {action.worked:,} of {action.total:,}{more}."
+
+
 class BulkCommands(Commands):
+    noun = Noun("bulk action", "bulk", BulkAction, key="id")
     registry: Registry | None = None
     scope = Scope(
         takes=frozenset({"start", "preview"}),
@@ -104,38 +137,39 @@ class BulkCommands(Commands):
         return bulk_actions.page(states=wanted, is_open=is_open, cursor=cursor, limit=limit)
 
     @command
-    def get(self, action_id: int) -> Plan[BulkAction]:
+    def get(self, action_id: ActionId) -> Plan[BulkAction]:
         """Return one bulk action. Raises BulkActionNotFound if there is none."""
         return self._mine(action_id, bulk_actions.find(action_id))
 
-    @command
-    def pause(self, action_id: int, reason: str | None = None) -> Plan[BulkAction]:
-        """Pause after the current batch."""
-        steps = bulk_actions.steer("pause", action_id, reason=reason, actor=self.actor)
-        return self._mine(action_id, steps)
+    @operation(says=_is("paused"), asks=_before_pause, is_reason_optional=True)
+    def pause(self, action_id: ActionId, reason: Reason = None) -> Plan[BulkAction]:
+        """Pause a bulk action after the current batch."""
+        given = {"action_id": action_id, "reason": reason, "actor": self.actor}
+        return self._steer(action_id, call("pause_bulk_action", **given))
 
-    @command
-    def resume(self, action_id: int, reason: str | None = None) -> Plan[BulkAction]:
-        """Continue where it was paused."""
-        steps = bulk_actions.steer("resume", action_id, reason=reason, actor=self.actor)
-        return self._mine(action_id, steps)
+    @operation(says=_is("resumed"), asks=_before_resume, is_reason_optional=True)
+    def resume(self, action_id: ActionId, reason: Reason = None) -> Plan[BulkAction]:
+        """Resume a paused bulk action where it left off."""
+        given = {"action_id": action_id, "reason": reason, "actor": self.actor}
+        return self._steer(action_id, call("resume_bulk_action", **given))
 
-    @command
-    def stop(self, action_id: int, reason: str | None = None) -> Plan[BulkAction]:
-        """Stop permanently, after the current batch; changes already made are kept."""
-        steps = bulk_actions.steer("stop", action_id, reason=reason, actor=self.actor)
-        return self._mine(action_id, steps)
+    @operation(says=_is("stopped"), asks=_before_stop, is_reason_optional=True, is_dangerous=True)
+    def stop(self, action_id: ActionId, reason: Reason = None) -> Plan[BulkAction]:
+        """Stop a bulk action permanently. Changes already made are kept."""
+        given = {"action_id": action_id, "reason": reason, "actor": self.actor}
+        return self._steer(action_id, call("stop_bulk_action", **given))
 
-    @command
+    @operation(says=_throttled, is_reason_optional=True)
     def throttle(
-        self, action_id: int, rate: float | None, reason: str | None = None
+        self, action_id: ActionId, rate: Rate = None, reason: Reason = None
     ) -> Plan[BulkAction]:
-        """Change the maximum number of runs per second; None removes the limit."""
-        _check_rate(rate)
-        steps = bulk_actions.steer(
-            "throttle", action_id, reason=reason, actor=self.actor, rate=rate
-        )
-        return self._mine(action_id, steps)
+        """Change the rate limit of a bulk action. Without a rate, it is removed."""
+        given = {"action_id": action_id, "reason": reason, "actor": self.actor}
+        return self._steer(action_id, call("throttle_bulk_action", **given, rate=rate))
+
+    def _steer(self, action_id: int, step: Plan[Any]) -> Plan[BulkAction]:
+        yield from self._mine(action_id, step)
+        return (yield from bulk_actions.find(action_id))
 
     @command
     def _work(self, action_id: int) -> Plan[bool]:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Unpack
 
-from rota.model.error_group import ErrorDetails, ErrorFilters, ErrorGroup, ErrorOrder, ErrorPage
+from rota.model.error_group import (
+    ErrorDetails,
+    ErrorFilters,
+    ErrorGroup,
+    ErrorOrder,
+    ErrorPage,
+    GroupId,
+)
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
-from rota.postgres.plans import Plan
+from rota.operations.registry import Noun, Reason, ShowTime, operation
+from rota.postgres.plans import Plan, call
 from rota.postgres.runs import error_groups
 
 DAY = timedelta(days=1)
@@ -15,7 +23,31 @@ Found = list[ErrorGroup]
 Range = datetime | timedelta
 
 
+def _handled(group: ErrorGroup, is_changed: bool, at: ShowTime) -> str:
+    return "handled"
+
+
+def _before_handle(group: ErrorGroup) -> str:
+    runs = f" ({group.runs:,})" if group.runs > 1 else ""
+    return (
+        f"{group.error_type}: {group.error}. Neither it nor the runs that failed with it{runs} "
+        "need attention until it recurs. Nothing is retried or deleted."
+    )
+
+
+def _reopened(group: ErrorGroup, is_changed: bool, at: ShowTime) -> str:
+    return "reopened"
+
+
+def _before_reopen(group: ErrorGroup) -> str:
+    why = f": {group.handled_reason}" if group.handled_reason else ""
+    by = f"{group.handled_by} marked it as handled{why}. " if group.handled_by else ""
+    return f"{by}It will need attention again."
+
+
 class ErrorCommands(Commands):
+    noun = Noun("error", "errors", ErrorGroup, key="id", part="group")
+
     @command
     def list(
         self,
@@ -56,20 +88,20 @@ class ErrorCommands(Commands):
         return error_groups.count_standings(filters)
 
     @command
-    def get(self, group: str, *, since: Range = DAY) -> Plan[ErrorDetails]:
+    def get(self, group: GroupId, *, since: Range = DAY) -> Plan[ErrorDetails]:
         """One group with the traceback of its last failure, and what its runs have in common.
         Raises ErrorGroupNotFound if there is none."""
         return error_groups.find_error(group, since=since)
 
-    @command
-    def handle(self, group: str, reason: str | None = None) -> Plan[None]:
-        """Mark it as handled: it needs no attention until it recurs."""
-        return error_groups.handle_error(group, reason=reason, actor=self.actor)
+    @operation(says=_handled, asks=_before_handle, is_reason_optional=True)
+    def handle(self, group: GroupId, reason: Reason = None) -> Plan[None]:
+        """Mark an error group as handled. It and its runs need no attention until it recurs."""
+        yield from call("handle_error", error_group=group, reason=reason, actor=self.actor)
 
-    @command
-    def reopen(self, group: str, reason: str | None = None) -> Plan[None]:
-        """Undo `handle`."""
-        return error_groups.reopen_error(group, reason=reason, actor=self.actor)
+    @operation(says=_reopened, asks=_before_reopen, is_reason_optional=True)
+    def reopen(self, group: GroupId, reason: Reason = None) -> Plan[None]:
+        """Mark a handled error group as unhandled again."""
+        yield from call("reopen_error", error_group=group, reason=reason, actor=self.actor)
 
 
 class Errors(ErrorCommands, AsyncCommands):

@@ -4,36 +4,60 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
-from rota.errors import FilterError
-from rota.model.run_view import RunView
+from rota.errors import InputError
+from rota.model.run_view import RunView, ViewName, ViewQuery
 from rota.operations.commands import AsyncCommands, Commands, SyncCommands, command
-from rota.postgres.plans import Plan
+from rota.operations.registry import Noun, Reason, ShowTime, operation
+from rota.postgres.plans import Plan, call
 from rota.postgres.runs import views
 
 Found = list[RunView]
 
 
+def _saved(view: RunView, is_changed: bool, at: ShowTime) -> str:
+    return "saved"
+
+
+def _deleted(result: None, is_changed: bool, at: ShowTime) -> str:
+    return "deleted"
+
+
+def _before_delete(view: RunView) -> str:
+    return "It is deleted for everybody."
+
+
 class ViewCommands(Commands):
+    noun = Noun("view", "views", RunView, home="runs")
+
     @command
     def list(self) -> Plan[Found]:
         """List all saved views by name."""
         return views.list_views()
 
     @command
-    def save(self, name: str, query: str, reason: str | None = None) -> Plan[None]:
-        """Save a filter of the list of runs, written as in its page URL: `state=failed&since=24h`.
-        Replaces an existing view with that name."""
-        name, query = name.strip(), query.strip().removeprefix("?")
-        if not 1 <= len(name) <= 100:
-            raise FilterError("the name of a view must have 1 to 100 characters")
-        if not 1 <= len(query) <= 4000 or not parse_qsl(query):
-            raise FilterError("a view needs a filter, such as state=failed&since=24h")
-        return views.save_view(name, query, reason=reason, actor=self.actor)
+    def get(self, name: ViewName) -> Plan[RunView]:
+        """Return one view. Raises ViewNotFound if there is none."""
+        return views.find_view(name)
 
-    @command
-    def delete(self, name: str, reason: str | None = None) -> Plan[None]:
-        """Delete a saved view. Raises ViewNotFound if there is none."""
-        return views.delete_view(name, reason=reason, actor=self.actor)
+    @operation(says=_saved, creates=True, is_reason_optional=True)
+    def save(self, name: ViewName, query: ViewQuery, reason: Reason = None) -> Plan[RunView]:
+        """Save a filter under a name, replacing any view with that name.
+
+        The filter is written as in the page URL of the list of runs: `state=failed&since=24h`."""
+        name, query = name.strip(), query.strip().removeprefix("?")
+        if not name:
+            raise InputError("the name of a view must have 1 to 100 characters", field="name")
+        if not parse_qsl(query):
+            raise InputError("a view needs a filter, such as state=failed&since=24h", field="query")
+        yield from call("save_run_view", name=name, query=query, reason=reason, actor=self.actor)
+        return (yield from views.find_view(name))
+
+    @operation(says=_deleted, asks=_before_delete, is_reason_optional=True, is_dangerous=True)
+    def delete(self, name: ViewName, reason: Reason = None) -> Plan[None]:
+        """Delete a saved view. Its runs are not affected.
+
+        Raises ViewNotFound if there is none."""
+        yield from call("delete_run_view", name=name, reason=reason, actor=self.actor)
 
 
 class RunViews(ViewCommands, AsyncCommands):

@@ -60,11 +60,3 @@ def page(
     wanted = None if states is None else list(states)
     params = {"id": action_id, "states": wanted, "open": is_open}
     return read_page("bulk/list", params, BulkAction, order="newest", cursor=cursor, limit=limit)
-
-
-def steer(
-    verb: str, action_id: int, *, reason: str | None, actor: str | None, **more: Any
-) -> Plan[BulkAction]:
-    """Pause, resume, stop or throttle a bulk action."""
-    yield Ask(f"bulk/{verb}", {"id": action_id, "reason": reason, "actor": actor} | more)
-    return (yield from find(action_id))

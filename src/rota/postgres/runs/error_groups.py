@@ -105,14 +105,6 @@ def find_error(group: str, *, since: datetime | timedelta) -> Plan[ErrorDetails]
     return ErrorDetails(error, span["since"], trace, _traits(sample), len(sample))
 
 
-def handle_error(group: str, *, reason: str | None, actor: str | None) -> Plan[None]:
-    yield Ask("errors/handle", {"id": group, "reason": reason, "actor": actor})
-
-
-def reopen_error(group: str, *, reason: str | None, actor: str | None) -> Plan[None]:
-    yield Ask("errors/reopen", {"id": group, "reason": reason, "actor": actor})
-
-
 def _parameters(filters: ErrorFilters) -> dict[str, Any]:
     standings, text = filters.get("standings"), filters.get("text")
     for standing in standings or ():

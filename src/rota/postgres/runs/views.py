@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from rota.errors import ViewNotFound
 from rota.model.run_view import RunView
 from rota.postgres.plans import Ask, Plan
 
 
-def list_views() -> Plan[list[RunView]]:
-    rows = yield Ask("views/list", {})
+def list_views(name: str | None = None) -> Plan[list[RunView]]:
+    rows = yield Ask("views/list", {"name": name})
     return [RunView(**row) for row in rows]
 
 
-def save_view(name: str, query: str, *, reason: str | None, actor: str | None) -> Plan[None]:
-    params = {"name": name, "query": query, "reason": reason, "actor": actor}
-    yield Ask("views/save", params)
-
-
-def delete_view(name: str, *, reason: str | None, actor: str | None) -> Plan[None]:
-    yield Ask("views/delete", {"name": name, "reason": reason, "actor": actor})
+def find_view(name: str) -> Plan[RunView]:
+    found = yield from list_views(name)
+    if not found:
+        raise ViewNotFound(f'there is no view "{name}"')
+    return found[0]

@@ -437,21 +437,21 @@ BEGIN
 END $$;
 
 -- Pauses a bulk action between two of its batches.
--- Called by: sql/bulk/pause.sql, users.
+-- Called by: operations/runs/bulk_actions.py, users.
 CREATE FUNCTION rota.pause_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT rota.move_bulk_action(action_id, 'paused', ARRAY['running'], 'paused', reason, actor)
 $$;
 
 -- A paused bulk action goes on.
--- Called by: sql/bulk/resume.sql, users.
+-- Called by: operations/runs/bulk_actions.py, users.
 CREATE FUNCTION rota.resume_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT rota.move_bulk_action(action_id, 'running', ARRAY['paused'], 'resumed', reason, actor)
 $$;
 
 -- Changes how many runs a second a bulk action acts on.
--- Called by: sql/bulk/throttle.sql, users.
+-- Called by: operations/runs/bulk_actions.py, users.
 -- Locks: rows.
 CREATE FUNCTION rota.throttle_bulk_action(action_id bigint, rate double precision, reason text DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -475,7 +475,7 @@ BEGIN
 END $$;
 
 -- Ends a bulk action between two of its batches; what is done stays done.
--- Called by: sql/bulk/stop.sql, users.
+-- Called by: operations/runs/bulk_actions.py, users.
 CREATE FUNCTION rota.stop_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT rota.move_bulk_action(action_id, 'stopped', ARRAY['running', 'paused'], 'stopped', reason, actor)
@@ -491,7 +491,7 @@ CREATE TABLE rota.run_views (
 COMMENT ON TABLE rota.run_views IS 'Saved filters of the list of runs, by name.';
 
 -- Saves a view of runs under a name, or replaces it: the query that lists of runs take.
--- Called by: sql/views/save.sql, users.
+-- Called by: operations/runs/views.py, users.
 -- Locks: rows.
 CREATE FUNCTION rota.save_run_view(name text, query text, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -509,7 +509,7 @@ BEGIN
 END $$;
 
 -- Deletes a saved view of runs.
--- Called by: sql/views/delete.sql, users.
+-- Called by: operations/runs/views.py, users.
 CREATE FUNCTION rota.delete_run_view(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE

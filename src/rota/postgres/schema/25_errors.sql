@@ -226,7 +226,7 @@ LANGUAGE sql VOLATILE SET jit = off AS $$
 $$;
 
 -- Marks an error group as handled, until it happens again.
--- Called by: sql/errors/handle.sql, users.
+-- Called by: operations/runs/error_groups.py, users.
 CREATE FUNCTION rota.handle_error(error_group text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
@@ -286,7 +286,7 @@ RETURNS TABLE (handled_at timestamptz, handled_by text, reason text) LANGUAGE sq
 $$;
 
 -- An error group that was marked as handled needs attention again.
--- Called by: sql/errors/reopen.sql, users.
+-- Called by: operations/runs/error_groups.py, users.
 CREATE FUNCTION rota.reopen_error(error_group text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column

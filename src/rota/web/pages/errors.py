@@ -1,8 +1,8 @@
-"""Error groups: the list, one group, and marking it as handled."""
+"""Error groups: the list, and one group."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
@@ -17,11 +17,10 @@ from rota.model.run_counts import RunCounts
 from rota.web import frames
 from rota.web.context import Page
 from rota.web.error_query import RANGES, TABS, ErrorQuery
-from rota.web.forms import read_form
+from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope
 from rota.web.pages.runs import RunRow
 
-Endpoint = Callable[[Request], Awaitable[Response]]
 PAGE_SIZE = 50
 _SHOWN_RUNS = 10
 # The style of a standing, and its word.
@@ -32,7 +31,6 @@ LOOKS = {
     "handled": ("succeeded", "handled"),
     "quiet": ("skipped", "quiet"),
 }
-_DONE = {"handle": "is handled", "reopen": "is reopened"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +109,6 @@ class ErrorPage(Page):
         return f"{group.error_type} in {group.function or ', '.join(group.jobs)}"
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorQuestion(Page):
-    """Asks for a reason before a group is marked as handled or reopened."""
-
-    template: ClassVar[str] = "errors/question.html"
-    section: ClassVar[str] = "errors"
-
-    group: ErrorGroup
-    path: str
-    verb: str
-    failed: RunCounts
-
-    @property
-    def title(self) -> str:
-        return "Mark as handled" if self.verb == "handle" else "Reopen"
-
-
 async def list_errors(request: Request) -> Response:
     scope = PageScope(request)
     query = ErrorQuery.read(request.query_params)
@@ -185,29 +166,6 @@ async def show_error(request: Request) -> Response:
     return await scope.show(page)
 
 
-def asking(verb: str) -> Endpoint:
-    async def ask(request: Request) -> Response:
-        scope = PageScope(request)
-        group = (await scope.errors.get(scope.name("group"))).group
-        failed = await _failed(scope, group.id)
-        return await scope.show(ErrorQuestion(group, f"/errors/{group.id}", verb, failed))
-
-    return ask
-
-
-def doing(verb: str) -> Endpoint:
-    async def do(request: Request) -> Response:
-        scope = PageScope(request)
-        group = scope.name("group")
-        scope.check(f"errors.{verb}")
-        reason = (await read_form(request)).text("reason")
-        errors = scope.errors
-        await (errors.handle if verb == "handle" else errors.reopen)(group, reason)
-        return scope.go(f"/errors/{group}", f"Error {group} {_DONE[verb]}")
-
-    return do
-
-
 async def _failed(scope: PageScope, group: str) -> RunCounts:
     """Count the runs that a retry of all would take."""
     return await scope.bulk.preview("retry", error_group=group, states=["failed"])
@@ -241,8 +199,5 @@ def _about(group: ErrorGroup) -> str:
 routes = [
     Route("/errors", list_errors),
     Route("/errors/{group}", show_error),
-    Route("/errors/{group}/handle", asking("handle")),
-    Route("/errors/{group}/handle", doing("handle"), methods=["POST"]),
-    Route("/errors/{group}/reopen", asking("reopen")),
-    Route("/errors/{group}/reopen", doing("reopen"), methods=["POST"]),
+    *routes_of("errors"),
 ]

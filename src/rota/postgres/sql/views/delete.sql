@@ -1,1 +1,0 @@
-SELECT rota.delete_run_view(name => %(name)s::text, reason => %(reason)s::text, actor => %(actor)s::text)
