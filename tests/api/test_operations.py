@@ -292,14 +292,14 @@ STORY = [
     step("pause_tenant", "ok", "POST /tenants/acme/pause", WHY),
     step("pause_tenant", "ok", "POST /tenants/acme/pause"),
     step("pause_tenant", "bad", "POST /tenants/acme/pause", {"why": "x"}),
-    step("remove_tenant", "wrong", "DELETE /tenants/acme/settings"),
+    step("reset_tenant", "wrong", "POST /tenants/acme/reset"),
     step("resume_tenant", "ok", "POST /tenants/acme/resume", WHY),
     step("resume_tenant", "ok", "POST /tenants/acme/resume"),
     step("resume_tenant", "missing", "POST /tenants/none/resume"),
     step("resume_tenant", "bad", "POST /tenants/acme/resume", {"reason": []}),
-    step("remove_tenant", "bad", "DELETE /tenants/acme/settings?why=x"),
-    step("remove_tenant", "ok", "DELETE /tenants/acme/settings?reason=why"),
-    step("remove_tenant", "missing", "DELETE /tenants/acme/settings"),
+    step("reset_tenant", "bad", "POST /tenants/acme/reset", {"why": "x"}),
+    step("reset_tenant", "ok", "POST /tenants/acme/reset", WHY),
+    step("reset_tenant", "missing", "POST /tenants/acme/reset"),
     step("set_tenant", "ok", "PATCH /tenants/blue", {"weight": 2}),
     step("delete_tenant", "bad", "DELETE /tenants/blue?cancel_running=perhaps"),
     step("delete_tenant", "ok", "DELETE /tenants/blue?reason=why"),
@@ -450,10 +450,10 @@ NEVER_WRONG = {
     "backfill_schedule", "preview_timing", "reset_queue", "emit_event", "replay_events",
     "set_limit", "enable_schedule", "disable_schedule", "resume_schedule", "pause_queue",
     "resume_queue", "set_queue", "pause_tenant", "resume_tenant", "enable_job", "disable_job",
-    "save_view", "delete_view",
+    "save_view", "delete_view", "set_tenant",
 }  # fmt: skip
 # A queue or a tenant is whatever somebody names.
-NEVER_MISSING = {"pause_queue", "set_queue", "pause_tenant"}
+NEVER_MISSING = {"pause_queue", "set_queue", "pause_tenant", "set_tenant"}
 # Another pass must be at work: tests/operations/test_retention.py. A transaction must hold the
 # table: tests/conformance/test_table_events.py. A worker must have a run of it:
 # tests/operations/tenants/test_tenant_data.py.

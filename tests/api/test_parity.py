@@ -82,7 +82,8 @@ SAME = {
     "queues reset": "reset_queue",
     "tenants list": "list_tenants",
     "tenants show": "get_tenant get_tenant_stats",
-    "tenants set": "set_tenant remove_tenant",
+    "tenants set": "set_tenant",
+    "tenants reset": "reset_tenant",
     "tenants delete": "delete_tenant",
     "tenants export": "export_tenant",
     "tenants pause": "pause_tenant",
@@ -159,7 +160,7 @@ WORDS = {
     "--for": {"seconds"},
     "--dry-run": {"dry_run", "plan_retention", "plan_cleanup"},
     "--older-than": {"older_than_seconds"}, "--recipe": {"use_cleanup_recipe"},
-    "--reset": {"reset", "remove_tenant"},
+    "--reset": {"reset"},
     "--period": {"period_seconds"}, "--no-paused": {"paused"}, "--job": {"job", "jobs"},
     "--key": {"key", "value"},
 }  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 import rota
-from rota.api.schemas import cleanup, events, jobs, runs, schedule_bodies, tenants
+from rota.api.schemas import cleanup, events, jobs, runs, schedule_bodies
 from rota.api.unknown import fields_at, guess, unknown
 from rota.model.wording import FIELDS
 from tests.api.conftest import problem
@@ -119,7 +119,7 @@ def test_every_other_name_of_a_field_is_known() -> None:
     """By which Python calls it, on each body that has it."""
     bodies: list[type[BaseModel]] = [
         one
-        for module in (cleanup, events, jobs, runs, schedule_bodies, tenants)
+        for module in (cleanup, events, jobs, runs, schedule_bodies)
         for one in vars(module).values()
         if isinstance(one, type) and issubclass(one, BaseModel)
     ]

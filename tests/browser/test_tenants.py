@@ -13,7 +13,7 @@ pytestmark = BROWSER
 
 @both_ways
 @acts(
-    "/tenants/{name}/pause", "/tenants/{name}/resume", "/tenants/{name}/edit",
+    "/tenants/{name}/pause", "/tenants/{name}/resume", "/tenants/{name}/set",
     "/tenants/{name}/delete",
 )  # fmt: skip
 async def test_settings_pause_resume_and_deletion(
@@ -22,7 +22,7 @@ async def test_settings_pause_resume_and_deletion(
     place.conn.execute("SELECT rota.set_tenant('blue', '{\"weight\": 2}')")
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open("/tenants/blue")
-    await do(tab, "edit", reason="gold", max_waiting="100", said="Tenant blue is changed")
+    await do(tab, "set", reason="gold", max_waiting="100", said="Tenant blue is changed")
     assert audit(place) == ("tenant.set", "grace", "gold")
     await expect(tab.page.locator("main")).to_contain_text("100")
     await do(tab, "pause", reason="unpaid", until="2h", said="Tenant blue is paused")

@@ -15,7 +15,7 @@ CALLS = (
     "delete_schedule('daily'", "set_job_enabled('work', false", "delete_job('idle'",
     """set_limit('few', '{"kind": "concurrency", "cap": 1}'""", "remove_limit('many'",
     """set_tenant('acme', '{"weight": 2}'""", "pause_tenant('acme'", "resume_tenant('waiting'",
-    "remove_tenant('heavy'", "cancel_run((SELECT id FROM rota.open_runs)",
+    "reset_tenant('heavy'", "cancel_run((SELECT id FROM rota.open_runs)",
 )  # fmt: skip
 # Called by code only, which has no reasons, or says it for the rest of the transaction by intent.
 WITHOUT_REASON = {

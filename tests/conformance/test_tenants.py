@@ -99,7 +99,7 @@ def test_plain_sql_is_held_to_the_rules_and_the_audit(engine: Engine) -> None:
     engine.rows("UPDATE rota.tenants SET is_paused = false WHERE name = 'acme'")
     engine.rows("DELETE FROM rota.tenants")
     assert [row["action"] for row in engine.audit("acme")] == [
-        "tenant.set", "tenant.paused", "tenant.resumed", "tenant.removed",
+        "tenant.set", "tenant.paused", "tenant.resumed", "tenant.reset",
     ]  # fmt: skip
     for query in (
         "INSERT INTO rota.tenants (name, weight) VALUES ('b', 'NaN')",
@@ -159,7 +159,7 @@ def test_a_pause_ends_by_itself(engine: Engine) -> None:
 
 def test_wrong_states(engine: Engine) -> None:
     for query, code in (
-        ("SELECT rota.remove_tenant('acme')", "RO030"),
+        ("SELECT rota.reset_tenant('acme')", "RO030"),
         ("SELECT rota.pause_tenant('acme', until => rota.now())", "RO002"),
     ):
         with pytest.raises(psycopg.Error) as error:
@@ -167,7 +167,7 @@ def test_wrong_states(engine: Engine) -> None:
         assert error.value.sqlstate == code
     engine.rows("SELECT rota.pause_tenant('acme', 'once')")
     with pytest.raises(psycopg.Error) as error:
-        engine.rows("SELECT rota.remove_tenant('acme')")
+        engine.rows("SELECT rota.reset_tenant('acme')")
     assert error.value.sqlstate == "RO005"
     engine.rows("SELECT rota.pause_tenant('acme', until => rota.now() + interval '1 hour')")
     (row,) = engine.rows("SELECT pause_reason, paused_until IS NOT NULL AS ends FROM rota.tenants")

@@ -78,7 +78,7 @@ STATEMENTS = {
     "delete a job": "DELETE FROM rota.jobs WHERE name = 'deletable'",
     "rename a job": "SELECT rota.rename_job('deletable', 'renamed')",
     "remove a limit": "SELECT rota.remove_limit('few')",
-    "remove a tenant": "SELECT rota.remove_tenant('acme')",
+    "reset a tenant": "SELECT rota.reset_tenant('acme')",
     "empty a queue's settings": "DELETE FROM rota.queues WHERE name = 'capped'",
     "drain a worker": "SELECT rota.drain_worker({stranger})",
 }

@@ -45,6 +45,7 @@ TARGETS: dict[str, Any] = {
     "bulk": lambda app: app.bulk.sync.start("cancel", job="nothing").id,
     "views": lambda app: app.views.sync.save("mail", "state=failed").name,
     "limits": lambda app: app.limits.sync.set("mail", kind="sequence", next_after="success").name,
+    "tenants": lambda app: app.tenants.sync.set("acme", weight=2).name,
     "workers": lambda app: _worker(app),
     "schedules": lambda app: app.schedules.sync.create("mail", "clean", cron="@daily").name,
 }
@@ -53,7 +54,7 @@ NEED_A_STATE = {"limits.unblock": 409, "errors.reopen": 409}
 # Operations that can be done only once.
 ONCE = {"errors.handle"}
 # Operations that take a name that nothing has yet.
-TAKE_ANY = ("queues.pause", "queues.set")
+TAKE_ANY = ("queues.pause", "queues.set", "tenants.pause", "tenants.set")
 EACH = [
     pytest.param(commands_of(many).noun, one, id=f"{many}.{one.verb}")
     for many in NOUNS

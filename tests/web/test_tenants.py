@@ -45,7 +45,7 @@ async def test_a_tenant_is_paused_with_a_reason_and_resumed(
     await web.post("/tenants/acme/pause", 422, reason=" ")
     assert "Enter a reason" in web.text
     await web.post("/tenants/acme/pause", 422, reason="unpaid", until="soon")
-    assert "'soon' is not a time" in web.text
+    assert "must be a time, not 'soon'" in web.text
     assert 'value="unpaid"' in web.page, "what was typed stays"
     await web.post("/tenants/acme/pause", reason="unpaid", until="2h")
     assert "Tenant acme is paused" in web.text
@@ -63,17 +63,22 @@ async def test_a_tenant_is_paused_with_a_reason_and_resumed(
 
 async def test_settings(web: Browser, shop: rota.App) -> None:
     await shop.tenants.set("acme", weight=2, max_waiting=10)
-    await web.get("/tenants/acme/edit")
+    await web.get("/tenants/acme/set")
     assert 'value="10"' in web.page
-    await web.post("/tenants/acme/edit", 422, weight="heavy", reason="x")
+    await web.post("/tenants/acme/set", 422, weight="heavy", reason="x")
     assert "Weight must be a number" in web.text
     assert 'value="heavy"' in web.page
-    await web.post("/tenants/acme/edit", 422, weight="5000")
-    assert "Weight must be from 0.01 to 1000" in web.text
-    await web.post("/tenants/acme/edit", 422, weight="1", metadata="[")
-    assert "Metadata must be a JSON object" in web.text
+    await web.post("/tenants/acme/set", 422, weight="5000", reason="x")
+    assert "Weight must be from 0.01 to 1,000" in web.text
+    await web.post("/tenants/acme/set", 422, weight="1", metadata="[", reason="x")
+    assert "Metadata is not JSON" in web.text
     await web.post(
-        "/tenants/acme/edit", weight="3", max_waiting="", retention_days="7", metadata='{"a": 1}'
+        "/tenants/acme/set",
+        weight="3",
+        max_waiting="",
+        retention_days="7",
+        metadata='{"a": 1}',
+        reason="gold",
     )
     found = await shop.tenants.get("acme")
     assert (found.weight, found.max_waiting, found.retention_days) == (3, None, 7)

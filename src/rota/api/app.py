@@ -65,6 +65,7 @@ ROUTES = (
     timings.routes,
     calendars.routes,
     routes_of("queues", float, str),
+    routes_of("tenants", float, str),
     tenants.routes,
     routes_of("limits", float, str, str),
     routes_of("workers", int),

@@ -64,6 +64,7 @@ _NOUNS = {
 DECLARED = {
     "queues": "Queues: named groups of runs that workers claim from.",
     "limits": "Limits: concurrency, rate and ordering of runs.",
+    "tenants": "Tenants: fair shares, quotas, retention and data.",
     "workers": "Workers: processes that run jobs.",
     "schedules": "Schedules: run jobs automatically.",
     "errors": "Errors: failures grouped by cause.",

@@ -11,6 +11,7 @@ A field is a type with a `Field` beside it:
 from __future__ import annotations
 
 import inspect
+import json
 from collections import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -142,7 +143,11 @@ class Argument:
             return self.field.choices[value]
         if self.kind == "duration":
             return duration(value)
-        return f"{value:,}" if self.kind in ("whole", "number") else str(value)
+        if self.kind == "object":
+            return json.dumps(value, ensure_ascii=False, default=str) if value else ""
+        if self.kind == "number":
+            return f"{value:,.12g}"
+        return f"{value:,}" if self.kind == "whole" else str(value)
 
     def parse(self, text: str, local: Callable[[datetime], datetime] | None = None) -> Any:
         """What a person typed. `local` gives a time without an offset the reader's time zone."""

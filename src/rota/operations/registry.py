@@ -62,6 +62,7 @@ COMMON = ("tenant", "reason", "version")
 NOUNS: dict[str, tuple[str, str]] = {
     "queues": ("rota.operations.queues.queues", "QueueCommands"),
     "limits": ("rota.operations.limits", "LimitCommands"),
+    "tenants": ("rota.operations.tenants.tenants", "TenantCommands"),
     "workers": ("rota.operations.workers", "WorkerCommands"),
     "schedules": ("rota.operations.schedules.schedules", "ScheduleCommands"),
     "errors": ("rota.operations.runs.error_groups", "ErrorCommands"),
@@ -111,6 +112,7 @@ class Operation:
     ask for a reason unless `is_reason_optional`. `result_name` and `example` describe a result that
     is a plain value. `completes` makes the changes of a form that shows every field. `status` is
     what its route answers with. `by_hand` names the interfaces that do it in their own way.
+    `may_end`: nothing may be left of the target afterwards.
     """
 
     verb: str
@@ -129,6 +131,7 @@ class Operation:
     completes: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     status: int = 200
     by_hand: tuple[Interface, ...] = ()
+    may_end: bool = False
 
     @property
     def summary(self) -> str:
@@ -155,7 +158,7 @@ class Operation:
 
     @property
     def is_removal(self) -> bool:
-        return self.verb in ("remove", "delete")
+        return self.may_end or self.verb in ("remove", "delete")
 
     def name_of(self, noun: Noun) -> str:
         """Its name among all operations: `pause_queue`; `reschedule`, which contains its noun."""

@@ -28,7 +28,7 @@ from rota.web.forms import Form, read_form
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.refusals import refusal
 
-_REASON = "Enter a reason. It is kept in the audit."
+REASON = "Enter a reason. It is kept in the audit."
 # The texts that a form begins with, by field.
 Start = Callable[[PageScope, Any], Awaitable[Mapping[str, str]]]
 
@@ -146,7 +146,7 @@ class _OperationForm:
         given = self._read(form, request, problems)
         await self._leave_out(scope, form, given, problems)
         if not form.text("reason") and not self._operation.is_reason_optional:
-            problems["reason"] = _REASON
+            problems["reason"] = REASON
         if is_new and not problems and await self._exists(scope, where):
             problems["name"] = f"{self._noun.one.capitalize()} {where['name']} already exists."
         if not problems:

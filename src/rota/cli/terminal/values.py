@@ -78,15 +78,6 @@ def choice(text: str | None, allowed: tuple[str, ...], option: str) -> Any:
     return text
 
 
-def number_or_none(text: str | None, option: str) -> int | None:
-    if text == "none":
-        return None
-    try:
-        return int(str(text).replace("_", "").replace(",", ""))
-    except ValueError:
-        refuse(option, f"{text!r} is neither a whole number nor none")
-
-
 def boolean(text: str | None, option: str) -> bool | None:
     return None if text is None else bool(choice(text, ("true", "false"), option) == "true")
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
-from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
-from rota.errors import FilterError, TimingError
-from rota.jobs.values import checked_tenant
+from rota.errors import FilterError
 from rota.model.page import Page
 from rota.model.tenant import (
+    Order,
     TenantAmount,
     TenantArchive,
+    TenantFilters,
     TenantInfo,
-    TenantOrder,
+    TenantName,
     TenantRemoval,
     TenantSettings,
     TenantShare,
     TenantStats,
 )
+from rota.model.words import plural
 from rota.operations.commands import (
     AsyncCommands,
     Commands,
@@ -30,10 +32,10 @@ from rota.operations.commands import (
     stepwise,
 )
 from rota.operations.instants import read_instant
+from rota.operations.registry import Noun, PauseEnd, Reason, ShowTime, Version, operation
 from rota.operations.tenants.stream import ArchiveStream
 from rota.postgres.audit import write_audit
-from rota.postgres.clock import read_clock
-from rota.postgres.plans import Plan
+from rota.postgres.plans import Plan, call
 from rota.postgres.steps import OnProgress, Steps
 from rota.postgres.tenants import delete as tenant_delete
 from rota.postgres.tenants import tenants
@@ -44,89 +46,110 @@ Found = list[TenantInfo]
 Shares = list[TenantShare]
 
 
+def _set(tenant: TenantInfo, is_changed: bool, at: ShowTime) -> str:
+    return "is changed"
+
+
+def _paused(tenant: TenantInfo, is_changed: bool, at: ShowTime) -> str:
+    end = at(tenant.paused_until) if tenant.paused_until else "it is resumed"
+    return f"{'is' if is_changed else 'was already'} paused until {end}"
+
+
+def _before_pause(tenant: TenantInfo) -> str:
+    again = " It is already paused: this changes the end of the pause." if tenant.is_paused else ""
+    return (
+        f"{plural(tenant.waiting, 'run')} and new ones will wait. Running attempts "
+        f"({tenant.running:,}) continue.{again}"
+    )
+
+
+def _resumed(tenant: TenantInfo, is_changed: bool, at: ShowTime) -> str:
+    return "is resumed" if is_changed else "was not paused"
+
+
+def _before_resume(tenant: TenantInfo) -> str:
+    return f"Held runs ({tenant.held:,}) become claimable in their original order."
+
+
+def _reset(result: None, is_changed: bool, at: ShowTime) -> str:
+    return "is reset to the defaults"
+
+
 class TenantCommands(Commands):
+    noun = Noun("tenant", "tenants", TenantInfo)
+
     @command
-    def list(
-        self, *, order: TenantOrder = "name", paused: bool | None = None, text: str | None = None
-    ) -> Plan[Found]:
-        """List tenants that have settings, schedules or unfinished runs, or were active in the last
-        week: by `name`, or the one with most `waiting` runs or most `failed` attempts today
-        first."""
-        return tenants.list_tenants(order=order, paused=paused, text=text)
+    def list(self, *, order: Order = "name", **filters: Unpack[TenantFilters]) -> Plan[Found]:
+        """List tenants with settings, schedules, unfinished runs, or activity in the last week."""
+        return tenants.list_tenants(order=order, **filters)
 
     @command
     def page(
         self,
         *,
-        order: TenantOrder = "name",
-        paused: bool | None = None,
-        text: str | None = None,
+        order: Order = "name",
         cursor: Cursor = None,
         limit: int = 50,
+        **filters: Unpack[TenantFilters],
     ) -> Plan[Page[TenantInfo]]:
         """One page of that list, with the cursor of the next."""
-        return tenants.page_tenants(
-            order=order, paused=paused, text=text, cursor=cursor, limit=limit
-        )
+        return tenants.page_tenants(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
-    def get(self, name: str) -> Plan[TenantInfo]:
-        """One tenant. Raises TenantNotFound if no run, schedule or setting names it."""
+    def get(self, name: TenantName) -> Plan[TenantInfo]:
+        """Get one tenant: its settings (defaults unless changed) and its counts.
+
+        Raises TenantNotFound if no run, schedule or setting names it."""
         return tenants.find_tenant(name)
 
-    @command
+    @operation(says=_set, title="Settings of tenant")
     def set(
         self,
-        name: str,
-        reason: str | None = None,
+        name: TenantName,
+        reason: Reason = None,
         *,
-        version: int | None = None,
+        version: Version = None,
         **settings: Unpack[TenantSettings],
     ) -> Plan[TenantInfo]:
-        """Change the given settings, at once; None sets the default. A tenant needs no other
-        registration. Raises VersionConflict if it is not at `version`."""
-        return self._set(checked_tenant(name), reason, version, dict(settings))
+        """Update the given settings, effective at once; null restores the default. Tenants need no
+        registration.
 
-    def _set(
-        self, name: str, reason: str | None, version: int | None, settings: dict[str, Any]
-    ) -> Plan[TenantInfo]:
+        Raises VersionConflict if the tenant is not at `version`."""
         yield from expect_version("tenant", name, version)
-        yield from tenants.set_tenant(name, settings, reason=reason, actor=self.actor)
+        changes = json.dumps(settings)
+        yield from call("set_tenant", name=name, settings=changes, reason=reason, actor=self.actor)
         return (yield from tenants.find_tenant(name))
 
-    @command
-    def remove(self, name: str, reason: str | None = None) -> Plan[None]:
-        """Reset its settings to the defaults; its data is kept. Raises TenantNotFound if it has no
-        settings, and WrongState while it is paused."""
-        return tenants.remove_tenant(name, reason=reason, actor=self.actor)
+    @operation(says=_reset, is_dangerous=True, may_end=True)
+    def reset(self, name: TenantName, reason: Reason = None) -> Plan[None]:
+        """Reset all settings of a tenant to their defaults. Its data is kept.
 
-    @command
+        Raises TenantNotFound if it has no settings, and WrongState while it is paused."""
+        yield from call("reset_tenant", name=name, reason=reason, actor=self.actor)
+
+    @operation(says=_paused, asks=_before_pause)
     def pause(
-        self, name: str, reason: str | None = None, until: datetime | timedelta | None = None
+        self, name: TenantName, reason: Reason = None, until: PauseEnd = None
     ) -> Plan[int | None]:
-        """Start none of the tenant's runs until it is resumed, or until `until` (a time, or a
-        duration from now); running attempts continue. Waiting runs are held: the first thousand
-        at once (the number is returned), the others and new ones within about a second by
-        workers. A new `until` or reason replaces the old one; None if it was already paused like
-        this."""
-        return self._pause(checked_tenant(name), reason, until)
+        """Pause a tenant: none of its runs start; running attempts continue. For a paused tenant, a
+        new time or reason replaces the old one.
 
-    def _pause(
-        self, name: str, reason: str | None, until: datetime | timedelta | None
-    ) -> Plan[int | None]:
+        Waiting runs are held: the first thousand at once (the number is returned), the others and
+        new ones within about a second by workers. None if it was already paused like this."""
         end = None if until is None else (yield from read_instant(until, "until"))
-        if end is not None and end <= (yield from read_clock()):
-            raise TimingError(f"the end of a pause must be in the future, not {end.isoformat()}")
-        return (yield from tenants.pause_tenant(name, reason=reason, until=end, actor=self.actor))
+        paused = call("pause_tenant", name=name, reason=reason, until=end, actor=self.actor)
+        held: int | None = yield from paused
+        return held
 
-    @command
-    def resume(self, name: str, reason: str | None = None) -> Plan[int | None]:
-        """Release its runs in their original order; returns how many were released at once, None
-        if it was not paused. Raises TenantNotFound if nothing names it."""
-        return self._resume(name, reason)
+    @operation(says=_resumed, asks=_before_resume, is_reason_optional=True)
+    def resume(self, name: TenantName, reason: Reason = None) -> Plan[int | None]:
+        """Resume a paused tenant. Its runs start again, in order.
 
-    def _resume(self, name: str, reason: str | None) -> Plan[int | None]:
-        freed = yield from tenants.resume_tenant(name, reason=reason, actor=self.actor)
+        Returns how many were released at once; None if it was not paused. Raises TenantNotFound if
+        nothing names it."""
+        freed: int | None = yield from call(
+            "resume_tenant", name=name, reason=reason, actor=self.actor
+        )
         if freed is None:
             yield from tenants.find_tenant(name)
         return freed

@@ -1,5 +1,5 @@
 -- `tenants`: what differs from the defaults for one of them. Verbs: `set_tenant`, `pause_tenant`, `resume_tenant`,
--- `remove_tenant`. Quotas compare `tenant_depths` and `tenant_days` (`check_quota`), which are counted behind the
+-- `reset_tenant`. Quotas compare `tenant_depths` and `tenant_days` (`check_quota`), which are counted behind the
 -- writers (`tenant_changes`). Deleting a tenant's data goes part by part (`delete_tenant_part`).
 
 -- What is wrong with the name of a tenant; NULL: nothing. No slash, because tenant/name is one schedule in lists and
@@ -95,7 +95,7 @@ DECLARE
     now   jsonb := CASE TG_OP WHEN 'DELETE' THEN NULL
         ELSE to_jsonb(NEW) - '{version,created_at,updated_at}'::text[] END;
     whose text := coalesce(now, was) ->> 'name';
-    word  text := CASE WHEN TG_OP = 'DELETE' THEN 'removed'
+    word  text := CASE WHEN TG_OP = 'DELETE' THEN 'reset'
                        WHEN now ->> 'is_paused' = 'true' AND (was IS NULL OR was ->> 'is_paused' = 'false'
                            OR was -> 'paused_until' <> now -> 'paused_until') THEN 'paused'
                        WHEN was ->> 'is_paused' = 'true' AND now ->> 'is_paused' = 'false' THEN 'resumed'
@@ -115,7 +115,7 @@ CREATE TRIGGER tenants_audit AFTER INSERT OR UPDATE OR DELETE ON rota.tenants FO
     EXECUTE FUNCTION rota.note_tenant();
 
 -- Changes what is named of a tenant's settings; null is the default. The row is made if there is none.
--- Called by: sql/tenants/set.sql, users.
+-- Called by: operations/tenants/tenants.py, users.
 -- Locks: rows.
 CREATE FUNCTION rota.set_tenant(name text, settings jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -171,29 +171,29 @@ BEGIN
 END $$;
 
 -- Sets a tenant back to the defaults. Its data stays.
--- Called by: sql/tenants/remove.sql, users.
+-- Called by: operations/tenants/tenants.py, users.
 -- Locks: rows.
-CREATE FUNCTION rota.remove_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.reset_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     was text[];
     old rota.tenants;
 BEGIN
-    SELECT * INTO old FROM rota.tenants t WHERE t.name = remove_tenant.name FOR UPDATE;
+    SELECT * INTO old FROM rota.tenants t WHERE t.name = reset_tenant.name FOR UPDATE;
     IF old.name IS NULL THEN
-        RAISE EXCEPTION 'tenant "%" has no settings', remove_tenant.name USING ERRCODE = 'RO030';
+        RAISE EXCEPTION 'tenant "%" has no settings', reset_tenant.name USING ERRCODE = 'RO030';
     ELSIF rota.tenant_is_paused(old) THEN
-        RAISE EXCEPTION 'tenant "%" is paused', remove_tenant.name USING ERRCODE = 'RO005', HINT = 'Resume it first.';
+        RAISE EXCEPTION 'tenant "%" is paused', reset_tenant.name USING ERRCODE = 'RO005', HINT = 'Resume it first.';
     END IF;
-    was := rota.say_why(remove_tenant.actor, remove_tenant.reason);
-    DELETE FROM rota.tenants t WHERE t.name = remove_tenant.name;
+    was := rota.say_why(reset_tenant.actor, reset_tenant.reason);
+    DELETE FROM rota.tenants t WHERE t.name = reset_tenant.name;
     PERFORM rota.unsay(was);
 END $$;
 
 -- Holds a tenant's runs until it is resumed, or until that time. If it is paused already, a new end or reason replaces
 -- the old one. Returns how many runs it held immediately; workers hold the others, and new ones. NULL: nothing
 -- differed, and nothing was written.
--- Called by: sql/tenants/pause.sql, users.
+-- Called by: operations/tenants/tenants.py, postgres/tenants/delete.py, users.
 CREATE FUNCTION rota.pause_tenant(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     actor text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -231,7 +231,7 @@ $$;
 
 -- Frees a tenant's runs; returns how many it freed at once. Workers free the rest. NULL: it was not paused, and
 -- nothing was written.
--- Called by: sql/tenants/resume.sql, users.
+-- Called by: operations/tenants/tenants.py, users.
 CREATE FUNCTION rota.resume_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE

@@ -9,10 +9,10 @@ from typing import Any
 
 from rota.errors import WrongState
 from rota.model.tenant import TenantAmount, TenantRemoval
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Ask, Plan, call
 from rota.postgres.runs.runs import cancel_run
 from rota.postgres.steps import OnProgress, Pause, Steps
-from rota.postgres.tenants.tenants import find_tenant, pause_tenant
+from rota.postgres.tenants.tenants import find_tenant
 
 # In this order: schedules before the runs that they would create, and their records before their
 # names.
@@ -60,7 +60,7 @@ class Deletion:
         if not tenant.is_paused:
             # Start no more of its runs.
             why = "its data is being deleted"
-            yield from pause_tenant(self._name, reason=why, until=None, actor=self._actor)
+            yield from call("pause_tenant", name=self._name, reason=why, actor=self._actor)
         yield from self._stop_running()
         is_done = yield from self._remove()
         kept = {part: count for part, count in self._removed.items() if count}

@@ -1,50 +1,50 @@
-"""Reads tenants, and writes settings that differ from the defaults."""
+"""Reads tenants, and holds the runs of paused ones."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from rota.errors import TenantNotFound
 from rota.model.page import Page
-from rota.model.tenant import TenantDay, TenantInfo, TenantOrder, TenantShare, TenantStats
-from rota.postgres.pages import check_order, like, read_all, read_page
+from rota.model.tenant import (
+    TenantDay,
+    TenantFilters,
+    TenantInfo,
+    TenantOrder,
+    TenantShare,
+    TenantStats,
+)
+from rota.postgres.pages import check_filters, check_order, like, read_all, read_page
 from rota.postgres.plans import Ask, Plan
 from rota.postgres.queries import Query, only
 
 _DAYS = 31
 
 
-def _params(
-    name: str | None = None, paused: bool | None = None, text: str | None = None
-) -> dict[str, Any]:
-    return {"name": name, "paused": paused, "text": like(text) if text else None}
+def _params(given: TenantFilters, name: str | None = None) -> dict[str, Any]:
+    check_filters(given, TenantFilters, "tenants")
+    text = given.get("text")
+    return {"name": name, "paused": given.get("paused"), "text": like(text) if text else None}
 
 
 def list_tenants(
-    *, order: str = "name", paused: bool | None = None, text: str | None = None
+    *, order: str = "name", **filters: Unpack[TenantFilters]
 ) -> Plan[list[TenantInfo]]:
-    params = _params(paused=paused, text=text)
-    return read_all("tenants/list", params, TenantInfo, order=check_order(order, TenantOrder))
+    order = check_order(order, TenantOrder)
+    return read_all("tenants/list", _params(filters), TenantInfo, order=order)
 
 
 def page_tenants(
-    *,
-    order: str,
-    cursor: Sequence[Any] | None,
-    limit: int,
-    paused: bool | None = None,
-    text: str | None = None,
+    *, order: str, cursor: Sequence[Any] | None, limit: int, **filters: Unpack[TenantFilters]
 ) -> Plan[Page[TenantInfo]]:
-    order, params = check_order(order, TenantOrder), _params(paused=paused, text=text)
+    order, params = check_order(order, TenantOrder), _params(filters)
     return read_page("tenants/list", params, TenantInfo, order=order, cursor=cursor, limit=limit)
 
 
 def find_tenant(name: str) -> Plan[TenantInfo]:
-    found = yield from read_all("tenants/list", _params(name=name), TenantInfo)
+    found = yield from read_all("tenants/list", _params({}, name), TenantInfo)
     if found:
         return found[0]
     near = get_close_matches(name, [tenant.name for tenant in (yield from list_tenants())], 1)
@@ -57,35 +57,6 @@ def find_tenant(name: str) -> Plan[TenantInfo]:
 def read_shares(days: int, most: int) -> Plan[list[TenantShare]]:
     rows = yield Ask("tenants/shares", {"days": days, "most": most})
     return [TenantShare(**row) for row in rows]
-
-
-def set_tenant(
-    name: str, settings: Mapping[str, Any], *, reason: str | None, actor: str | None
-) -> Plan[None]:
-    params = {"name": name, "settings": json.dumps(settings), "reason": reason, "actor": actor}
-    yield Ask("tenants/set", params)
-
-
-def pause_tenant(
-    name: str, *, reason: str | None, until: datetime | None, actor: str | None
-) -> Plan[int | None]:
-    """Pause a tenant. Return the number of runs held at once (workers hold the others); None if
-    nothing changed."""
-    params = {"name": name, "reason": reason, "until": until, "actor": actor}
-    (row,) = yield Ask("tenants/pause", params)
-    held: int | None = row["held"]
-    return held
-
-
-def resume_tenant(name: str, *, reason: str | None, actor: str | None) -> Plan[int | None]:
-    """Resume a tenant. Return the number of runs released at once; None if it was not paused."""
-    (row,) = yield Ask("tenants/resume", {"name": name, "reason": reason, "actor": actor})
-    freed: int | None = row["freed"]
-    return freed
-
-
-def remove_tenant(name: str, *, reason: str | None, actor: str | None) -> Plan[None]:
-    yield Ask("tenants/remove", {"name": name, "reason": reason, "actor": actor})
 
 
 def read_stats(name: str) -> Plan[TenantStats]:

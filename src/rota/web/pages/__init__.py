@@ -39,7 +39,7 @@ from rota.web.pages import (
     search,
     settings,
     sign_in,
-    tenant_actions,
+    tenant_deletion,
     tenants,
     workers,
 )
@@ -76,7 +76,7 @@ PAGES = (
     queues,
     limits,
     tenants,
-    tenant_actions,
+    tenant_deletion,
     workers,
     cleanup,
     audit,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,6 +15,7 @@ from rota.model.cursors import write_cursor
 from rota.model.run import RunInfo
 from rota.model.tenant import TenantInfo, TenantOrder, TenantShare, TenantStats
 from rota.web.context import Page
+from rota.web.operations import path_of, routes_of
 from rota.web.page_scope import PageScope
 
 PAGE_SIZE, _LAST_RUNS = 50, 10
@@ -87,10 +88,6 @@ class TenantPage(Page):
         return self.tenant.name
 
 
-def path_of(name: str) -> str:
-    return f"/tenants/{quote(name, safe='')}"
-
-
 async def list_tenants(request: Request) -> Response:
     scope = PageScope(request)
     given = request.query_params
@@ -111,7 +108,7 @@ async def list_tenants(request: Request) -> Response:
         limit=PAGE_SIZE,
     )
     onward = None if found.cursor is None else query.path(write_cursor(kind, *found.cursor))
-    rows = [(path_of(tenant.name), tenant) for tenant in found.items]
+    rows = [(path_of("tenants", tenant.name), tenant) for tenant in found.items]
     shares = await scope.tenants.shares(days=DAYS)
     return await scope.show(TenantsPage(rows, query, onward, shares))
 
@@ -121,7 +118,7 @@ async def show_tenant(request: Request) -> Response:
     stats = await scope.tenants.stats(scope.name())
     name = stats.tenant.name
     found = await scope.runs.page(tenant=name, limit=_LAST_RUNS)
-    return await scope.show(TenantPage(stats.tenant, stats, path_of(name), found.runs))
+    return await scope.show(TenantPage(stats.tenant, stats, path_of("tenants", name), found.runs))
 
 
 async def export_tenant(request: Request) -> Response:
@@ -135,4 +132,5 @@ routes = [
     Route("/tenants", list_tenants),
     Route("/tenants/{name}", show_tenant),
     Route("/tenants/{name}/export", export_tenant),
+    *routes_of("tenants"),
 ]
