@@ -6,10 +6,10 @@
   * MissingExtra           a part of Rota needs packages that are not installed (an ImportError)
   * EmbeddedError          the embedded Postgres could not be found, started or stopped
   * SchemaError            the database's schema does not fit this release
-  * JobError               a job is declared incorrectly
   * TimingError            a timing or a calendar is invalid
     * TemplateNotFound     there is no template with that name
   * InputError             an option, a name or another value is invalid
+    * JobError             a job is declared incorrectly
     * PayloadError         the payload does not fit its job, or cannot be stored
     * LimitError           a limit is invalid
   * FilterError            a list or a bulk action has an invalid filter, order or limit
@@ -140,10 +140,6 @@ class SchemaError(RotaError):
     """The schema is missing or does not fit this release: run `rota migrate`."""
 
 
-class JobError(RotaError):
-    """A job is declared incorrectly: an invalid option or signature, or a duplicate name."""
-
-
 class TimingError(RotaError):
     """A cron expression, an interval, a time zone or a calendar is invalid."""
 
@@ -154,6 +150,10 @@ class TemplateNotFound(TimingError):
 
 class InputError(RotaError):
     """An option, a name or another value is invalid: nothing was stored."""
+
+
+class JobError(InputError):
+    """A job is declared incorrectly: an invalid option or signature, or a duplicate name."""
 
 
 class PayloadError(InputError):

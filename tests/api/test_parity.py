@@ -161,7 +161,8 @@ WORDS = {
     "--dry-run": {"dry_run", "plan_retention", "plan_cleanup"},
     "--older-than": {"older_than_seconds"}, "--recipe": {"use_cleanup_recipe"},
     "--reset": {"reset"},
-    "--period": {"period_seconds"}, "--no-paused": {"paused"}, "--job": {"job", "jobs"},
+    "--period": {"period_seconds"}, "--no-paused": {"paused"},
+    "--no-enabled": {"enabled"}, "--no-system": {"system"}, "--job": {"job", "jobs"},
     "--key": {"key", "value"},
 }  # fmt: skip
 # Of one command alone.

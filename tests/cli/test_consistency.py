@@ -170,10 +170,6 @@ def test_help_loads_nothing_heavy() -> None:
     ("arguments", "told"),
     [
         (("calendars", "delete", "free"), {"calendar": "free", "action": "deleted"}),
-        (
-            ("jobs", "disable", "work"),
-            {"job": "work", "action": "disabled", "is_changed": True},
-        ),
     ],
 )
 def test_actions_say_what_they_did(

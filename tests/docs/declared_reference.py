@@ -56,8 +56,9 @@ def _flags(command: Any, operation: Operation, noun: Noun) -> str:
 
 def _rows(command: Any, operation: Operation, noun: Noun) -> Iterator[tuple[str, str]]:
     known = {one.name: _about(one) for one in operation.arguments[1:]}
-    names = ": `NAME`, or `TENANT/NAME`" if operation.takes("tenant") else ""
-    known |= {"targets": f"One or more {noun.one}s{names}.", "json": _ANSWER}
+    names = ": `NAME`, or `TENANT/NAME`" if operation.has_tenant else ""
+    targets = operation.target.field.help if operation.positional else f"One or more {noun.one}s."
+    known |= {"targets": targets.replace(".", f"{names}."), "json": _ANSWER}
     for one in command.params:
         text = known.get(one.name) or _cell(one.help)
         if one.param_type_name == "argument":
@@ -69,7 +70,7 @@ def _rows(command: Any, operation: Operation, noun: Noun) -> Iterator[tuple[str,
 
 def _about(one: Argument) -> str:
     field = one.field
-    if field.choices:
+    if field.choices and one.kind == "choice":
         meanings = "; ".join(f"`{word}`: {means}" for word, means in field.choices.items())
         words = f" {meanings}."
     else:

@@ -12,7 +12,6 @@ from typing import Any
 import typer.main
 
 import rota
-from rota.api.schemas import jobs as job_schemas
 from rota.api.schemas import runs as run_schemas
 from rota.api.schemas import schedule_bodies
 from rota.api.schemas.events import NewEvent
@@ -20,6 +19,7 @@ from rota.api.schemas.schedule_bodies import ARGUMENTS
 from rota.app import App
 from rota.cli.program import program
 from rota.jobs.job_arguments import JobArguments
+from rota.jobs.job_settings import SHORT_NAMES, SQL_ONLY, job_settings
 from rota.jobs.options import OTHER_NAMES, OptionArguments
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.timings import DeclaredArguments
@@ -32,8 +32,6 @@ from rota.model.queue import QueueInfo
 from rota.model.run import RunInfo
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.worker import WorkerInfo
-from rota.operations.job_changes import COLUMNS, JobChanges
-from rota.web.job_form import FIELDS
 from rota.web.pages.run_new import OPTIONS
 from rota.web.schedule_form import FIELDS as SCHEDULE_FORM
 
@@ -156,16 +154,21 @@ EVENT_FACES: dict[str, Face] = {
 # Settings of jobs.
 
 JOB_OPTIONS = list(
-    dict.fromkeys(name for name in (*JobArguments.__annotations__, *COLUMNS) if name != "payload")
+    dict.fromkeys(
+        name
+        for name in (*JobArguments.__annotations__, "event_filters", "function", *SQL_ONLY[1:])
+        if name != "payload"
+    )
 )
-_JOB_COLUMNS = {**COLUMNS, "enabled": "is_enabled"}
+_JOB_COLUMNS = {**SHORT_NAMES, "enabled": "is_enabled"}
+_SETTINGS = {*job_settings(), *SHORT_NAMES}
 JOB_FACES: dict[str, Face] = {
     "`@app.job`": ("JobError", _among(JobArguments.__annotations__)),
-    "`app.jobs.update`": ("JobError", _among(JobChanges.__annotations__)),
+    "`app.jobs.update`": ("JobError", _among(_SETTINGS)),
     "`rota.jobs` (SQL)": ("42703", _among(sql_columns("jobs"), _JOB_COLUMNS)),
-    "`PATCH /jobs/{name}`": ("422", _among(job_schemas.JobChanges.model_fields, _JOB_COLUMNS)),
+    "`PATCH /jobs/{name}`": ("422", _among(job_settings(), _JOB_COLUMNS)),
     "`rota jobs update`": ("exit 2", _flag("jobs update")),
-    "page “Edit settings”": ("", _among(FIELDS)),
+    "page “Edit settings”": ("", _among(_SETTINGS)),
 }
 
 # Options of schedules.
@@ -247,7 +250,7 @@ FIELDS_OF: dict[str, tuple[Any, str, dict[str, str]]] = {
 }
 # What the forms show beside.
 IN_FORMS = {
-    "Job": set(COLUMNS.values()),
+    "Job": set(job_settings()),
     "Schedule": {column for column, _ in SCHEDULE_FORM.values()},
     "Limit": set(_LIMIT_FIELDS),
 }

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 import rota
-from rota.jobs import job_arguments, options, schedule_options
+from rota.jobs import job_arguments, job_settings, options, schedule_options
 from rota.jobs.timings import DeclaredKeywords
-from rota.operations import job_changes
 
 OF_ONE_ENQUEUE = set(options.NO_OPTIONS.__dataclass_fields__)
 OF_SCHEDULES = {*schedule_options._READ, *schedule_options.OTHER_NAMES}
@@ -21,7 +20,10 @@ OF_SCHEDULES = {*schedule_options._READ, *schedule_options.OTHER_NAMES}
         (job_arguments.JobKeywords, {*job_arguments.CHECKS, *job_arguments.OTHER_NAMES}),
         (options.OptionKeywords, {*OF_ONE_ENQUEUE, *options.OTHER_NAMES}),
         (schedule_options.ScheduleKeywords, OF_SCHEDULES - {"job"}),
-        (job_changes.JobChangeKeywords, {*job_changes.COLUMNS, *job_changes.OTHER_NAMES}),
+        (
+            job_settings.JobChangeKeywords,
+            {*job_settings.job_settings(), *job_settings.SHORT_NAMES},
+        ),
     ],
 )
 def test_checkers_know_every_name(known: Any, taken: set[str]) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import rota
-from rota.api.schemas.jobs import JobChanges
 from rota.api.schemas.schedule_bodies import Pause
 from rota.cli.terminal import values
+from rota.jobs.job_settings import job_settings
 from rota.jobs.values import check_duration
 from rota.model.durations import read_duration
 from rota.timing.interval import every, step_of
@@ -37,7 +37,7 @@ def test_every_interface_reads_the_same(text: str, seconds: float) -> None:
     assert values.seconds(text, "--x") == seconds
     assert read_span(text) == timedelta(seconds=seconds)
     assert read_seconds(text) == seconds
-    assert JobChanges.model_validate({"timeout_seconds": text}).timeout_seconds == seconds
+    assert job_settings()["delay_seconds"].read(text) == seconds
     assert Pause.model_validate({"seconds": text}).seconds == seconds
     if seconds >= 1:
         assert every(f"@every {text}") == step_of(text) == timedelta(seconds=seconds)

@@ -18,9 +18,9 @@ from rota.api.app import create_api
 from rota.api.schemas.schedule_bodies import ARGUMENTS
 from rota.cli.program import program
 from rota.cli.terminal.wording import typed
+from rota.jobs.job_settings import SHORT_NAMES
 from rota.jobs.options import OTHER_NAMES
 from rota.model.wording import FIELDS, LISTS, WORDS, Face, listed, said
-from rota.operations.job_changes import COLUMNS
 from tests.docs.test_cli_docs import commands, flags
 
 PLACE = Path(rota.__file__).parent
@@ -202,7 +202,7 @@ def test_lists_exist() -> None:
 
 def test_fields_of_the_api_are_the_columns() -> None:
     known = {short: long for long, short in {**OTHER_NAMES, **ARGUMENTS}.items()}
-    known |= {short: long for short, long in COLUMNS.items() if short != long}
+    known |= {short: long for short, long in SHORT_NAMES.items() if short != "payload"}
     assert known | {"key_period": "period_seconds"} == FIELDS
 
 

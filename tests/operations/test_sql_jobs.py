@@ -117,7 +117,7 @@ def test_names_roles_and_python_jobs(app: rota.App, functions: Connection) -> No
         app.jobs.sync.create("", "public.tidy")
     with pytest.raises(rota.InputError, match="may not run as role"):
         app.jobs.sync.create("other", "public.tidy", run_as="postgres")
-    with pytest.raises(rota.JobError, match="transaction_mode must be whole or none"):
+    with pytest.raises(rota.JobError, match="transaction_mode 'half' is not a choice"):
         app.jobs.sync.create("other", "public.tidy", transaction_mode="half")
     app.database.open_sync()
     with pytest.raises(rota.JobError, match="is not a SQL job"):

@@ -29,17 +29,17 @@ async def test_a_job_is_made(
     await web.post("/jobs/new", 422)
     assert "Enter a name." in web.text
     assert "Choose a function." in web.text
-    await web.post("/jobs/new", 422, name="x", function="public.tidy", priority="many")
-    assert "is not a whole number" in web.text
-    await web.post("/jobs/new", 422, name="x", function="public.nope")
+    await web.post("/jobs/new", 422, name="x", function_name="public.tidy", priority="many")
+    assert "must be a whole number" in web.text
+    await web.post("/jobs/new", 422, name="x", function_name="public.nope")
     assert "here is no function" in web.text
     await web.post(
-        "/jobs/new", name="tidy", function="public.tidy", queue="night", reason="asked for"
+        "/jobs/new", name="tidy", function_name="public.tidy", queue="night", reason="asked for"
     )
     made = await shop.jobs.get("tidy")
     assert (made.function_name, made.queue) == ("public.tidy", "night")
     await web.get("/jobs/new")
-    await web.post("/jobs/new", 422, name="tidy", function="public.tidy")
+    await web.post("/jobs/new", 422, name="tidy", function_name="public.tidy")
     assert "already exists" in web.text
 
 
@@ -50,7 +50,7 @@ async def test_its_function_is_changed(
         conn.execute(f"CREATE FUNCTION public.{name}(payload jsonb) {DONE}")
     await shop.jobs.create("tidy", "public.tidy")
     await web.get("/jobs/tidy/edit")
-    await web.post("/jobs/tidy/edit", function="public.tidy_all")
+    await web.post("/jobs/tidy/edit", function_name="public.tidy_all")
     assert (await shop.jobs.get("tidy")).function_name == "public.tidy_all"
     await web.get("/jobs/send/edit")
     assert "Runs as" not in web.text

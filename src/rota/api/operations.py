@@ -133,22 +133,22 @@ def _set_etag(noun: Noun, response: Response, record: Any) -> None:
 
 def _add_operation(routes: APIRouter, noun: Noun, operation: Operation, details: type) -> None:
     method, path = _address(noun, operation)
-    is_created = path == f"/{noun.many}"
-    statuses = [409] if operation.creates else [404, 409]
+    statuses = [] if operation.creates else [404]
+    statuses += [409] if operation.may_conflict else []
     statuses += [412] if operation.takes("version") else []
     responses = problems(*statuses, *(() if method == "DELETE" else WITH_BODY))
     if operation.is_switch:
         responses |= telling()
     if operation.takes("version") and method != "DELETE":
         responses |= _tag(noun)
-    if is_created:
+    if operation.status == 201 and _is_versioned(noun.many):
         responses |= tagged(201)
     if _answers_record(noun, operation):
         model = view_of(noun.record if operation.has_result else details)
     else:
         model = _result(noun, operation)
     endpoint = _act(noun, operation, has_body=method != "DELETE")
-    _add(routes, path, endpoint, model, responses, method, 201 if is_created else operation.status)
+    _add(routes, path, endpoint, model, responses, method, operation.status)
 
 
 def _address(noun: Noun, operation: Operation) -> tuple[str, str]:
@@ -210,7 +210,7 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
     for one in operation.arguments[1:]:
         if one.name == "version":
             parameters.append(_parameter(one.name, Version))
-        elif one.name == "tenant" or not has_body:
+        elif (one.name == "tenant" and operation.has_tenant) or not has_body:
             parameters.append(_query(one))
         else:
             inputs.append(one)
@@ -239,7 +239,9 @@ def _model(name: str, inputs: Iterable[Argument], about: str) -> Any:
 
 
 def _default(one: Argument) -> Any:
-    return None if one.default is UNCHANGED else one.default
+    if one.default is not UNCHANGED:
+        return one.default
+    return False if one.kind == "flag" and not one.is_optional else None
 
 
 @cache
@@ -252,8 +254,9 @@ def _object(kind: Any) -> Any:
 
 def _description(one: Argument) -> str:
     means = f" null: {one.field.none_means}." if one.is_optional and one.field.none_means else ""
-    choices = "".join(f" `{word}`: {it}." for word, it in (one.field.choices or {}).items())
-    return one.field.help + choices + means
+    choices = "".join(f" `{word}`: {it}." for word, it in (one.field.choices or {}).items() if it)
+    every = " true: all of them." if one.kind == "selection" else ""
+    return one.field.help + choices + means + every
 
 
 def _type(one: Argument) -> Any:
@@ -270,7 +273,8 @@ def _type(one: Argument) -> Any:
             schema = {"type": "string", "examples": ["2h", "2026-03-08T09:00:00Z"]}
             kind = Annotated[Any, BeforeValidator(_reader(one)), WithJsonSchema(schema)]
         case "words":
-            kind = Annotated[list[_text(one)], Field(min_length=1, max_length=1000)]  # type: ignore[misc]
+            word: Any = _text(one)
+            kind = Annotated[list[word], Field(min_length=int(one.is_optional), max_length=1000)]
         case "object":
             kind = _object(one.type)
         case "selection":

@@ -78,7 +78,13 @@ def fail(error: Exception, flags: Collection[str] = ()) -> int:
 
 
 # Renamed flags, to suggest the new name for an old one.
-_RENAMED = {"--for": "--until", "--per": "--period", "--job": "--jobs"}
+_RENAMED = {
+    "--payload": "--default-payload",
+    "--sql": "--function-name",
+    "--for": "--until",
+    "--per": "--period",
+    "--job": "--jobs",
+}
 
 
 def _renamed(error: Any, context: Any) -> str | None:
@@ -93,6 +99,7 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
         DatabaseError,
         FilterError,
         InputError,
+        JobError,
         LimitError,
         RotaError,
         SearchError,
@@ -108,7 +115,7 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
         misuse = ConfigError | FilterError | InputError | LimitError | SearchError | TimingError
         # A subclass of TimingError for the creation of a schedule; here the subject is just not
         # found.
-        is_misuse = isinstance(error, misuse) and not isinstance(error, TemplateNotFound)
+        is_misuse = isinstance(error, misuse) and not isinstance(error, TemplateNotFound | JobError)
         return str(error), error.hint, 2 if is_misuse else 1
     if hasattr(error, "format_message"):  # an error of typer about wrong use
         context = getattr(error, "ctx", None)

@@ -41,9 +41,9 @@ def add_actions(commands: typer.Typer, many: str, complete: Any) -> None:
 def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
     def run(ctx: typer.Context, targets: Any, json: bool, **texts: Any) -> int:
         targets = [targets] if operation.positional else targets
-        tenant = texts.pop("tenant", None)
+        tenant = texts.pop("tenant", None) if operation.has_tenant else None
         given = dict(read_flags(operation.arguments, texts))
-        if not given and _has_settings(operation):
+        if _has_settings(operation) and not any(one.name in given for one in operation.inputs):
             raise Failure(values.NOTHING, code=2)
         with administer(ctx) as app:
             done = [_one(ctx, app, noun, operation, name, tenant, given) for name in targets]
@@ -53,7 +53,7 @@ def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
 
     kind = int if operation.target.kind == "whole" else str
     about = operation.target.field.help
-    if operation.takes("tenant"):
+    if operation.has_tenant:
         about = f"{about.rstrip('.')}, or TENANT/NAME."
     target = typer.Argument(metavar=noun.key.upper(), help=about, autocompletion=complete)
     parameters = [
@@ -94,7 +94,9 @@ def _one(
     except RotaError as error:
         flags = {flag for one in ctx.command.params for flag in one.opts}
         failed = {"target": target, "is_changed": False, "error": str(error)}
-        return failed, fail(error, flags)
+        code = fail(error, flags)
+        # An error of the noun is about a value that was typed.
+        return failed, 2 if isinstance(error, noun.error) else code
     if not ctx.params["json"]:
         tenant, name = where.get("tenant"), where[operation.target.name]
         shown = noun.named(whole_name(tenant, name) if tenant else name)
@@ -107,7 +109,7 @@ def _where(
 ) -> dict[str, Any]:
     """The target and its tenant: by `--tenant`, or as lists print it, `TENANT/NAME`."""
     key = operation.target.name
-    if not operation.takes("tenant"):
+    if not operation.has_tenant:
         return {key: target}
     if tenant is not None:
         if (
@@ -181,7 +183,8 @@ def _help(one: Argument) -> str:
     choices = f" Choices: {', '.join(one.words)}." if one.words else ""
     means = one.field.none_means
     none = f" {one.field.none}: {means}." if one.is_optional and means else ""
-    return one.field.help + choices + (none if one.default is ... else "")
+    reads = " @FILE reads it from a file, - from standard input." if one.kind == "object" else ""
+    return one.field.help + choices + reads + (none if one.default is ... else "")
 
 
 def read_flags(arguments: Any, texts: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -62,6 +62,7 @@ _NOUNS = {
 # Nouns whose commands are derived from their operations, which import drivers: their help in the
 # list of all commands.
 DECLARED = {
+    "jobs": "Jobs: functions that applications declare.",
     "queues": "Queues: named groups of runs that workers claim from.",
     "limits": "Limits: concurrency, rate and ordering of runs.",
     "tenants": "Tenants: fair shares, quotas, retention and data.",

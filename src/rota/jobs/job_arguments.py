@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, get_args
 
 from rota.config import Config
 from rota.config.sections.shown import Level
 from rota.errors import InputError, JobError
-from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
+from rota.jobs.deliveries import DeclaredDelivery
 from rota.jobs.encoding import encode_value
 from rota.jobs.hooks import FailureFunction, check_failure_hook
+from rota.jobs.job_settings import SHORT_NAMES, job_settings
 from rota.jobs.limits import DeclaredLimit
 from rota.jobs.on import On, bindings
 from rota.jobs.timings import DeclaredSchedule
-from rota.jobs.values import (
-    check_duration,
-    check_level,
-    check_number,
-    check_tags,
-    check_tenant,
-    check_text,
-    with_short_names,
-)
+from rota.jobs.values import check_text, with_short_names
 from rota.model.backoff import Backoff
 from rota.model.durations import Duration
-from rota.model.instants import LONGEST_SECONDS
 from rota.model.retention import Retention
 
 ExecutorName = Literal["async", "thread", "process"]
@@ -166,10 +159,6 @@ def _check_enabled(name: str, value: Any, config: Config) -> bool:
     return value
 
 
-def _check_level(name: str, value: Any, config: Config) -> str:
-    return check_level(name, value)
-
-
 def _check_schedules(name: str, value: Any, config: Config) -> tuple[DeclaredSchedule, ...]:
     given = (value,) if isinstance(value, DeclaredSchedule) else tuple(value)
     for schedule in given:
@@ -190,32 +179,38 @@ def _check_limits(name: str, value: Any, config: Config) -> tuple[DeclaredLimit,
     return given
 
 
+def _as_declared(name: str, value: Any, config: Config) -> Any:
+    """Read a setting that operators can change too, by the declaration that both share."""
+    declared = job_settings()[SHORT_NAMES.get(name, name)]
+    return replace(declared, name=name).read(value)
+
+
 CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "name": lambda name, value, config: check_text(name, value, most=200),
-    "queue": lambda name, value, config: check_text(name, value, most=100),
-    "priority": lambda name, value, config: check_number(name, value, 0, 9),
-    "max_attempts": lambda name, value, config: check_number(name, value, 1, 100),
-    "timeout": lambda name, value, config: check_duration(name, value),
+    "queue": _as_declared,
+    "priority": _as_declared,
+    "max_attempts": _as_declared,
+    "timeout": _as_declared,
     "backoff": _check_backoff,
     "retry_on": _check_errors,
     "give_up_on": _check_errors,
-    "tags": lambda name, value, config: check_tags(name, value),
+    "tags": lambda name, value, config: tuple(_as_declared(name, value, config)),
     "metadata": _check_metadata,
     "executor": _check_executor_name,
-    "description": lambda name, value, config: check_text(name, value, most=10_000, least=0),
+    "description": _as_declared,
     "enabled": _check_enabled,
     "default_payload": _check_metadata,
     "schedules": _check_schedules,
-    "log_level": _check_level,
+    "log_level": _as_declared,
     "capture_logs": _check_enabled,
     "events": lambda name, value, config: bindings(name, value),
-    "event_delivery": lambda name, value, config: check_event_delivery(name, value),
+    "event_delivery": _as_declared,
     "retention": lambda name, value, config: Retention.parse(value),
     "limits": _check_limits,
-    "delay": lambda name, value, config: check_duration(name, value, 0, LONGEST_SECONDS),
-    "expires_in": lambda name, value, config: check_duration(name, value, most=LONGEST_SECONDS),
-    "key": lambda name, value, config: check_text(name, value, most=200),
-    "tenant": lambda name, value, config: check_tenant(name, value),
+    "delay": _as_declared,
+    "expires_in": _as_declared,
+    "key": _as_declared,
+    "tenant": _as_declared,
     "upgrade": _check_upgrade,
     "on_failure": lambda name, value, config: check_failure_hook(name, value),
     "aliases": _check_aliases,

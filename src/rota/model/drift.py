@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from rota.model.fields import Field
 
 # new: only the code has it. follows: the next sync writes the code's value. kept: an operator
 # changed it, and the change is kept. gone: only the database has it. revived: it was deleted from
@@ -23,10 +25,13 @@ class Synced:
     that were marked because the code no longer declares them, and how many schedules of
     `app.schedule` and queues."""
 
-    written: list[str]
-    deleted: list[str]
-    schedules: int
-    queues: int
+    written: Annotated[list[str], Field("Names of the jobs that were written.", ["send_welcome"])]
+    deleted: Annotated[
+        list[str],
+        Field("Names of the jobs that were marked because the code no longer declares them.", []),
+    ]
+    schedules: Annotated[int, Field("Number of schedules of `app.schedule` that were written.", 1)]
+    queues: Annotated[int, Field("Number of queues that were written.", 0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +39,21 @@ class Drift:
     """One difference between code and database; `field` is None for the whole job, schedule or
     queue. `job` is empty for a queue."""
 
-    kind: Literal["job", "schedule", "queue"]
-    name: str
-    job: str
-    field: str | None
-    change: Change
-    code: Any
-    stored: Any
-    changed_by: str | None
-    changed_at: datetime | None
+    kind: Annotated[
+        Literal["job", "schedule", "queue"], Field("What differs: a job, schedule or queue.", "job")
+    ]
+    name: Annotated[str, Field("Name.", "send_welcome")]
+    job: Annotated[str, Field("Job it belongs to.", "send_welcome")]
+    field: Annotated[str | None, Field("Field; null: the whole job or schedule.", "priority")]
+    change: Annotated[Change, Field("What a sync would do.", "kept")]
+    code: Annotated[Any, Field("Value in the code.", 5)]
+    stored: Annotated[
+        Any,
+        Field(
+            "Value in the database; for `left`, what the schedule does: its state, `shadow`, "
+            "`job_disabled` or `job_deleted`.",
+            1,
+        ),
+    ]
+    changed_by: Annotated[str | None, Field("Who changed it.", "cli:ada")]
+    changed_at: Annotated[datetime | None, Field("When it was changed.", "2026-03-08T09:00:00Z")]

@@ -109,7 +109,7 @@ def _is_unicode(value: str) -> bool:
 
 def _read_object(argument: Argument, value: Any) -> Any:
     """A field with a check of its own may take other forms than a mapping."""
-    if isinstance(value, Mapping) or argument.field.check is not None:
+    if isinstance(value, Mapping) or argument.check is not None:
         return value
     raise argument.wrong(f"{argument.name} must be an object, not {value!r}")
 

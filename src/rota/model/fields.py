@@ -67,9 +67,8 @@ class Field:
     """What people need to know of a field. `least` and `most` bound a number, `shortest` and
     `longest` the characters of a text; `choices` says what each word of a Literal means, or lists
     the words that a selection takes. `none` is the word that people type for no value, and
-    `none_means` what that does. `check` takes the name and the value, and returns the value
-    as plans take it; it raises ValueError if the value does not fit. `is_long`: pages show a large
-    input. `short` is the name of the flag, if that is not the name of the field."""
+    `none_means` what that does. `is_long`: pages show a large input. `short` is the name of the
+    flag, if that is not the name of the field."""
 
     help: str
     example: Any = None
@@ -82,9 +81,16 @@ class Field:
     none: str = "none"
     none_means: str = ""
     metavar: str = ""
-    check: Callable[[str, Any], Any] | None = None
     is_long: bool = False
     short: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check beside a Field: `Annotated[Events, Check(check_events)]`. `read` takes the name and
+    the value, and returns the value as plans take it; ValueError if it does not fit."""
+
+    read: Callable[[str, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,7 @@ class Argument:
     is_optional: bool = False
     default: Any = Missing.MISSING
     is_keyword: bool = True
+    check: Check | None = None
 
     @property
     def is_required(self) -> bool:
@@ -133,7 +140,7 @@ class Argument:
         found = READERS[self.kind](self, value)
         if isinstance(found, int | float) and not isinstance(found, bool):
             self._check_range(found, value)
-        return found if self.field.check is None else self._check(self.field.check, found)
+        return found if self.check is None else self._checked(self.check, found)
 
     def shown(self, value: Any) -> str:
         """A value in words, for people."""
@@ -157,9 +164,9 @@ class Argument:
         parse = PARSERS.get(self.kind)
         return self.read(words if parse is None else parse(self, words, local))
 
-    def _check(self, check: Callable[[str, Any], Any], value: Any) -> Any:
+    def _checked(self, check: Check, value: Any) -> Any:
         try:
-            return check(self.name, value)
+            return check.read(self.name, value)
         except ValueError as error:
             raise self.wrong(str(error)) from None
         except InputError as error:
@@ -238,4 +245,5 @@ def _argument(name: str, hint: Any, default: Any, is_keyword: bool) -> Argument:
     shown = next((one for one in plain if is_typeddict(one)), plain[0])
     if kind == "object" and not is_typeddict(shown):
         shown = dict[str, Any] | str if str in plain else dict[str, Any]
-    return Argument(name, shown, field, kind, is_optional, default, is_keyword)
+    check = next((one for one in hint.__metadata__ if isinstance(one, Check)), None)
+    return Argument(name, shown, field, kind, is_optional, default, is_keyword, check)

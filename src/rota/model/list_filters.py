@@ -6,23 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
-JobOrder = Literal["name", "newest", "changed"]
 ScheduleOrder = Literal["name", "next", "last", "newest", "changed"]
 CalendarOrder = Literal["name", "changed"]
 TimeOrder = Literal["newest", "oldest"]
 LedgerPart = Literal["exceptions", "backfilled"]
-
-
-class JobFilters(TypedDict, total=False):
-    """Filters of `app.jobs.list`, for type checkers. `text` is part of the name or the description;
-    `metadata` has values that must be present, compared as text."""
-
-    system: bool
-    text: str | None
-    tag: str | None
-    queue: str | None
-    enabled: bool | None
-    metadata: Mapping[str, Any] | None
 
 
 class ScheduleFilters(TypedDict, total=False):

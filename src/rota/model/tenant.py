@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, Any, Literal, TypedDict
 
-from rota.model.fields import Field
+from rota.model.fields import Check, Field
 
 LONGEST_NAME = 200
 TenantOrder = Literal["name", "waiting", "failed"]
@@ -40,7 +40,7 @@ def _check_name(name: str, value: str) -> str:
     return value
 
 
-TenantName = Annotated[str, Field("Tenant name.", "acme", longest=LONGEST_NAME, check=_check_name)]
+TenantName = Annotated[str, Field("Tenant name.", "acme", longest=LONGEST_NAME), Check(_check_name)]
 Order = Annotated[
     TenantOrder,
     Field("Sort order: by name, most waiting runs first, or most failures today first.", "name"),

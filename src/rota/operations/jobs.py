@@ -5,32 +5,48 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
 
 from rota.config import Config
 from rota.errors import JobError
 from rota.jobs.elsewhere import OF_JOBS, refuse
+from rota.jobs.job_settings import (
+    RESETTABLE,
+    SHORT_NAMES,
+    FunctionName,
+    JobChangeKeywords,
+    NewJobKeywords,
+)
 from rota.jobs.registry import Registry
 from rota.jobs.sync import put_others, whole
+from rota.jobs.values import check_backoff
 from rota.model.drift import Drift, Synced
-from rota.model.job import JobFunction, JobInfo, SqlFunction
-from rota.model.list_filters import JobFilters, JobOrder
+from rota.model.fields import Field
+from rota.model.job import (
+    CancelOpen,
+    Cascade,
+    JobFilters,
+    JobFunction,
+    JobInfo,
+    JobName,
+    JobUse,
+    NewName,
+    Order,
+    SqlFunction,
+)
 from rota.model.page import Page
 from rota.model.queue import JobDepth
+from rota.model.words import plural
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
-from rota.operations.job_changes import (
-    JobChangeKeywords,
-    JobSettingKeywords,
-    check_name,
-    columns_of,
-    columns_to_reset,
-)
+from rota.operations.registry import Noun, Reason, ShowTime, Version, operation
 from rota.operations.schedules.edits import said
 from rota.operations.schedules.next_time import compute_next
 from rota.operations.schedules.payloads import encoded
 from rota.postgres import jobs
 from rota.postgres.definitions import Declared
-from rota.postgres.plans import Plan
+from rota.postgres.plans import Plan, call
+from rota.postgres.schedules.lists import list_schedules
+from rota.postgres.versions import expect_version
 
 Found = list[JobInfo]
 Drifts = list[Drift]
@@ -39,25 +55,84 @@ Depths = dict[str, JobDepth]
 Functions = list[JobFunction]
 
 
+Reset = Annotated[
+    bool | list[str],
+    Field(
+        "Fields to reset to the values in the code.",
+        choices=dict.fromkeys(RESETTABLE, ""), metavar="FIELD|all",
+    ),
+]  # fmt: skip
+
+
+def _created(job: JobInfo, is_changed: bool, at: ShowTime) -> str:
+    return f"created: it calls {job.function_name}"
+
+
+def _updated(job: JobInfo, is_changed: bool, at: ShowTime) -> str:
+    return "updated"
+
+
+def _enabled(job: JobInfo, is_changed: bool, at: ShowTime) -> str:
+    return "enabled" if is_changed else "was already enabled"
+
+
+def _before_enable(use: JobUse) -> str:
+    when = "at once" if use.job.workers else "when a worker knows the job; none does now"
+    return f"{plural(use.queued, 'waiting run')} will be claimed {when}."
+
+
+def _disabled(job: JobInfo, is_changed: bool, at: ShowTime) -> str:
+    return "disabled" if is_changed else "was already disabled"
+
+
+def _before_disable(use: JobUse) -> str:
+    skipping = plural(len(use.schedules), "schedule skips its times", "schedules skip their times")
+    return (
+        f"Queued runs ({use.queued:,}) and new ones will wait; {skipping}. Running attempts "
+        f"({use.running:,}) continue."
+    )
+
+
+def _deleted(cancelled: int, is_changed: bool, at: ShowTime) -> str:
+    return "deleted" + (f", {plural(cancelled, 'run')} cancelled" if cancelled else "")
+
+
+def _before_delete(use: JobUse) -> str:
+    runs, schedules = (
+        plural(use.unfinished, "unfinished run"),
+        plural(len(use.schedules), "schedule"),
+    )
+    return f"It has {schedules} and {runs}."
+
+
+def _renamed(moved: int, is_changed: bool, at: ShowTime) -> str:
+    return f"renamed, {plural(moved, 'unfinished run')} moved"
+
+
+def _before_rename(job: JobInfo) -> str:
+    return "Code that calls it by its present name need not change at the same time."
+
+
 class JobCommands(Commands):
     """`registry` contains the jobs of this process, which `plan` and `sync_definitions` compare
     with the database."""
 
+    noun = Noun("job", "jobs", JobInfo, JobError, names=SHORT_NAMES)
     registry: Registry = Registry()
     config: Config
 
     @command
-    def list(self, *, order: JobOrder = "name", **filters: Unpack[JobFilters]) -> Plan[Found]:
-        """List all registered jobs, by `name`, or the `newest` or most recently `changed` first;
-        filtered by `text`, `tag`, `queue`, `enabled` and `metadata`. `system` includes Rota's
-        own jobs."""
+    def list(self, *, order: Order = "name", **filters: Unpack[JobFilters]) -> Plan[Found]:
+        """List jobs, sorted by name or by `order`.
+
+        `metadata` has values that must be present, compared as text."""
         return jobs.list_jobs(order=order, **filters)
 
     @command
     def page(
         self,
         *,
-        order: JobOrder = "name",
+        order: Order = "name",
         cursor: Cursor = None,
         limit: int = 50,
         **filters: Unpack[JobFilters],
@@ -66,8 +141,10 @@ class JobCommands(Commands):
         return jobs.page_jobs(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
-    def get(self, name: str) -> Plan[JobInfo]:
-        """Return one job. Raises UnknownJob if no application has registered it."""
+    def get(self, name: JobName) -> Plan[JobInfo]:
+        """Get one job.
+
+        Raises UnknownJob if no application has registered it."""
         return jobs.find_job(name)
 
     @command
@@ -87,81 +164,105 @@ class JobCommands(Commands):
         return jobs.list_functions(text)
 
     @command
+    def use(self, name: JobName) -> Plan[JobUse]:
+        """A job with its unfinished runs, and the names of its schedules."""
+        found = yield from jobs.find_job(name)
+        depths = yield from jobs.read_depths(name)
+        schedules = yield from list_schedules(order="name", job=name, system=True)
+        return JobUse(found, depths.get(name), [one.name for one in schedules])
+
+    @operation(says=_created, creates=True, status=201, by_hand=("web",))
     def create(
         self,
-        name: str,
-        function: str,
+        name: JobName,
+        function_name: FunctionName,
         *,
-        reason: str | None = None,
-        **settings: Unpack[JobSettingKeywords],
+        reason: Reason = None,
+        **settings: Unpack[NewJobKeywords],
     ) -> Plan[JobInfo]:
-        """Create a job that calls a function of the database, `public.close_orders`; Python jobs
-        are declared in code. Raises JobError if a job cannot call it, and WrongState if there is a
-        job of that name."""
-        check_name(name)
-        given: Any = {**settings, "function": function}
-        columns = columns_of(name, given, self.config)
-        return jobs.create_job(name, columns, reason=reason, actor=self.actor)
+        """Create a job that calls a SQL function. Python jobs are declared in code.
 
-    @command
+        `app.jobs.create("close_orders", "public.close_orders")`. Raises JobError if a job cannot
+        call the function, and WrongState if there is a job of that name."""
+        columns = self._columns({**settings, "function_name": function_name})
+        return (yield from jobs.create_job(name, columns, reason=reason, actor=self.actor))
+
+    @operation(says=_updated, by_hand=("web",))
     def update(
         self,
-        name: str,
+        name: JobName,
         *,
-        reset: bool | Sequence[str] = (),
-        reason: str | None = None,
-        version: int | None = None,
+        reset: Reset = False,
+        reason: Reason = None,
+        version: Version = None,
         **changes: Unpack[JobChangeKeywords],
     ) -> Plan[JobInfo]:
-        """Override settings of the code; deployments keep them. Queue, priority, maximum attempts
-        and default payload apply to new runs, and waiting runs keep theirs; timeout, backoff and
-        log level apply from the next attempt. Fields in `reset` are reset to the code; True: all
-        of them. Raises
-        PayloadError if the job would not take the default payload, and VersionConflict if the job
-        is not at `version`."""
-        columns = columns_of(name, self._fitting(name, changes), self.config)
-        given = columns_to_reset(reset)
-        return jobs.update_job(
-            name, columns, reset=given, version=version, reason=reason, actor=self.actor
+        """Update a job's settings. They take precedence over the code. Queue, priority, maximum
+        attempts and default payload apply to new runs; timeout, backoff and log level apply from
+        the next attempt.
+
+        Fields in `reset` are reset to the code; True: all of them. Raises PayloadError if the job
+        would not take the default payload, and VersionConflict if the job is not at `version`."""
+        columns = self._columns(changes)
+        if isinstance(payload := columns.get("default_payload"), Mapping):
+            columns["default_payload"] = encoded(self.registry, name, payload)
+        given = list(RESETTABLE) if reset is True else reset or []
+        return (
+            yield from jobs.update_job(
+                name, columns, reset=given, version=version, reason=reason, actor=self.actor
+            )
         )
 
-    @command
-    def enable(self, name: str, reason: str | None = None) -> Plan[bool]:
-        """Enable a job. Returns whether it changed: False if it was already enabled."""
-        return self._set_enabled(name, True, reason)
+    @operation(says=_enabled, asks=_before_enable, asks_about="use", is_reason_optional=True)
+    def enable(self, name: JobName, reason: Reason = None) -> Plan[bool]:
+        """Enable a job: its runs and schedules start again.
 
-    @command
-    def disable(self, name: str, reason: str | None = None) -> Plan[bool]:
+        Returns whether it changed: False if it was already enabled."""
+        return (yield from self._set_enabled(name, True, reason))
+
+    @operation(says=_disabled, asks=_before_disable, asks_about="use")
+    def disable(self, name: JobName, reason: Reason = None) -> Plan[bool]:
         """Disable a job: its runs wait, including new ones, and its schedules skip their times.
-        Returns whether it changed: False if it was already disabled."""
-        return self._set_enabled(name, False, reason)
+        Running attempts continue.
 
-    @command
+        Returns whether it changed: False if it was already disabled."""
+        return (yield from self._set_enabled(name, False, reason))
+
+    @operation(
+        says=_deleted, asks=_before_delete, asks_about="use", is_dangerous=True,
+        result_name="cancelled_runs", example=0,
+    )  # fmt: skip
     def delete(
         self,
-        name: str,
+        name: JobName,
         *,
-        cascade: bool = False,
-        cancel_open: bool = False,
-        version: int | None = None,
-        reason: str | None = None,
+        cascade: Cascade = False,
+        cancel_open: CancelOpen = False,
+        version: Version = None,
+        reason: Reason = None,
     ) -> Plan[int]:
-        """Delete a job. Raises WrongState if it has schedules (`cascade` deletes them too) or
-        unfinished runs (`cancel_open` cancels them). History and audit are kept; code that still
-        declares it registers it again at its next start. Raises VersionConflict if it is not at
-        `version`. Returns how many runs were cancelled."""
-        return jobs.delete_job(
-            name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason,
-            actor=self.actor,
-        )  # fmt: skip
+        """Delete a job that has no schedules and no unfinished runs. Its history and audit entries
+        are kept. Code that still declares it registers it again at its next start.
 
-    @command
-    def rename(self, name: str, new_name: str, *, reason: str | None = None) -> Plan[int]:
-        """Rename a job, with its overrides, schedules, limits, bindings, keys and unfinished runs.
-        If a job of the new name exists, the two are merged. Enqueues under the old name continue to
-        work, and lists find the history under both. Raises WrongState if live workers know the job
-        only by its old name. Returns how many unfinished runs were moved."""
-        return jobs.rename_job(name, new_name, reason=reason, actor=self.actor)
+        Raises WrongState if it has schedules or unfinished runs, and VersionConflict if it is not
+        at `version`. Returns the number of its runs that were cancelled."""
+        yield from jobs.find_job(name)
+        yield from expect_version("job", name, version)
+        given = {"name": name, "cascade": cascade, "cancel_open": cancel_open, "reason": reason}
+        return int((yield from call("delete_job", **given, actor=self.actor)))
+
+    @operation(
+        says=_renamed, asks=_before_rename, result_name="moved_runs", example=12,
+        renames_to="new_name",
+    )  # fmt: skip
+    def rename(self, name: JobName, new_name: NewName, *, reason: Reason = None) -> Plan[int]:
+        """Rename a job with its overrides, schedules, limits and unfinished runs. Enqueues under
+        the old name continue to work, and its history is found under both names.
+
+        If a job of the new name exists, the two are merged. Raises WrongState if live workers know
+        the job only by its old name. Returns how many unfinished runs were moved."""
+        given = {"name": name, "new_name": new_name, "reason": reason, "actor": self.actor}
+        return int((yield from call("rename_job", **given)))
 
     @command
     def plan(self) -> Plan[Drifts]:
@@ -205,17 +306,18 @@ class JobCommands(Commands):
         deleted = sorted(name for name in names if name not in self.registry)
         return Synced(written, deleted, others.get("schedules", 0), others.get("queues", 0))
 
-    def _fitting(self, name: str, changes: JobChangeKeywords) -> JobChangeKeywords:
-        """Return the changes, with the default payload as the types of the job store it, if this
-        process declares the job; for other jobs the database checks the arguments."""
-        for key in ("default_payload", "payload"):
-            if isinstance(given := changes.get(key), Mapping):
-                changes = {**changes, key: encoded(self.registry, name, given)}  # type: ignore[misc]
-        return changes
+    def _columns(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of checked settings."""
+        columns = dict(given)
+        if "backoff" in columns:
+            default = self.config.runs.default_backoff()
+            columns["backoff"] = check_backoff(columns["backoff"], default).to_json()
+        return columns
 
     def _set_enabled(self, name: str, enabled: bool, reason: str | None) -> Plan[bool]:
         yield from jobs.find_job(name)
-        return (yield from jobs.set_job_enabled(name, enabled, reason=reason, actor=self.actor))
+        given = {"job": name, "enabled": enabled, "reason": reason, "actor": self.actor}
+        return bool((yield from call("set_job_enabled", **given)))
 
     if not TYPE_CHECKING:  # type checkers would accept any attribute
 

@@ -27,7 +27,7 @@ from types import NoneType
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
 
 from rota.errors import InputError, RotaError
-from rota.model.fields import Argument, Field, Moment, arguments_of
+from rota.model.fields import UNCHANGED, Argument, Field, Moment, arguments_of
 from rota.operations.commands import Command, Commands
 from rota.postgres.plans import Plan
 
@@ -68,6 +68,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "errors": ("rota.operations.runs.error_groups", "ErrorCommands"),
     "bulk": ("rota.operations.runs.bulk_actions", "BulkCommands"),
     "views": ("rota.operations.runs.views", "ViewCommands"),
+    "jobs": ("rota.operations.jobs", "JobCommands"),
 }
 
 
@@ -108,7 +109,8 @@ class Noun:
 class Operation:
     """A declared operation. `asks` says of a target what the operation would mean for it, before
     it is confirmed; it takes the record, or the answer of the command `asks_about`. `creates`: the
-    target need not exist. `renames_to`: the argument with the name of the target afterwards. Pages
+    target need not exist. `may_conflict`: it fails in some states of the target.
+    `renames_to`: the argument with the name of the target afterwards. Pages
     ask for a reason unless `is_reason_optional`. `result_name` and `example` describe a result that
     is a plain value. `completes` makes the changes of a form that shows every field. `status` is
     what its route answers with. `by_hand` names the interfaces that do it in their own way.
@@ -121,6 +123,7 @@ class Operation:
     may: Permission = "operate"
     asks: Callable[[Any], str] | None = None
     asks_about: str = "get"
+    may_conflict: bool = True
     renames_to: str = ""
     creates: bool = False
     is_dangerous: bool = False
@@ -149,7 +152,7 @@ class Operation:
     @property
     def inputs(self) -> tuple[Argument, ...]:
         """Its own arguments: neither the target nor those that all operations have."""
-        return tuple(one for one in self.arguments[1:] if one.name not in COMMON)
+        return tuple(one for one in self.arguments[1:] if not _is_common(one))
 
     @property
     def positional(self) -> tuple[Argument, ...]:
@@ -163,6 +166,11 @@ class Operation:
     def name_of(self, noun: Noun) -> str:
         """Its name among all operations: `pause_queue`; `reschedule`, which contains its noun."""
         return self.verb if self.verb.endswith(noun.one) else f"{self.verb}_{noun.code}"
+
+    @property
+    def has_tenant(self) -> bool:
+        """Whether its target belongs to a tenant."""
+        return any(one.name == "tenant" and _is_common(one) for one in self.arguments)
 
     def takes(self, name: str) -> bool:
         return any(one.name == name for one in self.arguments)
@@ -209,11 +217,25 @@ class Operation:
             )
         try:
             return {
-                name: known[name].read(value) if name in known else value
+                name: known[name].read(_selected(noun, known[name], value))
+                if name in known
+                else value
                 for name, value in arguments.items()
             }
         except InputError as error:
             raise noun.error(str(error), hint=error.hint, field=error.field) from None
+
+
+def _selected(noun: Noun, argument: Argument, value: Any) -> Any:
+    """A selection of fields may have their other names too."""
+    if argument.kind != "selection" or isinstance(value, bool | str):
+        return value
+    return [noun.names.get(one, one) for one in value]
+
+
+def _is_common(one: Argument) -> bool:
+    """A setting of that name belongs to the record: runs of a job have a tenant."""
+    return one.name in COMMON and one.default is not UNCHANGED
 
 
 def _by_own_names(noun: Noun, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from typing import Any, Unpack
 
 from rota.errors import JobError, UnknownJob, WrongState
 from rota.model.drift import Drift
-from rota.model.job import JobFunction, JobInfo, SqlFunction
-from rota.model.list_filters import JobFilters, JobOrder
+from rota.model.job import JobFilters, JobFunction, JobInfo, JobOrder, SqlFunction
 from rota.model.page import LISTED_BYTES, Page
 from rota.model.queue import JobDepth
 from rota.model.wording import listed
@@ -40,7 +39,7 @@ def _filters(given: JobFilters, name: str | None = None) -> dict[str, Any]:
     return {
         "name": name,
         "value_bytes": None,
-        "system": given.get("system", False),
+        "system": bool(given.get("system")),
         "tag": given.get("tag"),
         "queue": given.get("queue"),
         "enabled": given.get("enabled"),
@@ -67,7 +66,8 @@ def _hint(name: str) -> Plan[str]:
     if name in names:
         return f"it was renamed: its name is {names[name]}"
     near = get_close_matches(name, sorted(set(names.values())), 1)
-    return f"did you mean {near[0]}?" if near else listed("jobs")
+    hint = f"did you mean {near[0]}?" if near else listed("jobs")
+    return hint
 
 
 def present_names() -> Plan[dict[str, str]]:
@@ -145,42 +145,6 @@ def update_job(
     if "function_name" in columns and found.function_name is not None:
         yield from check_function(name, found.function_name)
     return found
-
-
-def delete_job(
-    name: str,
-    *,
-    cascade: bool,
-    cancel_open: bool,
-    version: int | None,
-    reason: str | None,
-    actor: str | None,
-) -> Plan[int]:
-    """Delete a job; return the number of runs that were cancelled or asked to stop."""
-    yield from find_job(name)
-    yield from expect_version("job", name, version)
-    params = {
-        "name": name, "cascade": cascade, "cancel_open": cancel_open, "reason": reason,
-        "actor": actor,
-    }  # fmt: skip
-    rows = yield Ask("jobs/delete", params)
-    return int(rows[0]["cancelled"])
-
-
-def rename_job(name: str, new_name: str, *, reason: str | None, actor: str | None) -> Plan[int]:
-    """Rename a job; return the number of open runs that were moved."""
-    params = {"name": name, "new_name": new_name, "reason": reason, "actor": actor}
-    (row,) = yield Ask("jobs/rename", params)
-    return int(row["moved"])
-
-
-def set_job_enabled(
-    name: str, enabled: bool, *, reason: str | None, actor: str | None
-) -> Plan[bool]:
-    """Return False if nothing changed."""
-    params = {"name": name, "enabled": enabled, "reason": reason, "actor": actor}
-    (row,) = yield Ask("jobs/set_enabled", params)
-    return bool(row["is_changed"])
 
 
 def plan_jobs(params: Mapping[str, Any]) -> Plan[list[Drift]]:

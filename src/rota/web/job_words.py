@@ -8,50 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota.config.sections.retention import RetentionSettings
+from rota.jobs.job_settings import RESETTABLE, SHORT_NAMES, job_settings
 from rota.model.event import delivery_words
 from rota.model.job import JobInfo
 from rota.model.job_edits import Edit
 from rota.model.words import duration, number, plural
 
-LABELS = {
-    "description": "Description",
-    "queue": "Queue",
-    "priority": "Priority",
-    "max_attempts": "Attempts",
-    "timeout_seconds": "Timeout",
-    "backoff": "Backoff",
-    "tags": "Tags",
-    "metadata": "Metadata",
-    "default_payload": "Default payload",
-    "events": "Events",
-    "event_filters": "Event filters",
-    "event_delivery": "Event delivery",
-    "log_level": "Log level",
-    "retention": "Retention",
-    "delay_seconds": "Delay",
-    "expires_in_seconds": "Expires in",
-    "key": "Key",
-    "tenant": "Tenant",
-}
-# Their names as arguments in Python.
-_ARGUMENTS = {
-    "timeout_seconds": "timeout", "delay_seconds": "delay", "expires_in_seconds": "expires_in",
-}  # fmt: skip
-
-
-_NONE = {
-    "timeout_seconds": "none: no time limit",
-    "backoff": "as configured",
-    "event_delivery": "each event starts a run",
-    "log_level": "as configured",
-    "retention": "as configured",
-}
+# The settings that code declares too, by field.
+LABELS = {name: job_settings()[name].label for name in RESETTABLE}
+_SHORT = {column: name for name, column in SHORT_NAMES.items() if column.endswith("_seconds")}
 
 
 def said(field: str, value: Any) -> str:
     """Return one setting in words."""
     if value is None or value in ("", [], {}):
-        return _NONE.get(field, "none")
+        return job_settings()[field].field.none_means or "none"
     match field, value:
         case "timeout_seconds" | "delay_seconds" | "expires_in_seconds", int() | float():
             return duration(value)
@@ -122,5 +93,5 @@ def _kept(what: str, days: Any, usual: int, count: Any) -> Kept:
 
 def snippet(edits: list[Edit]) -> str:
     """Return the declaration that would put the stored settings into the code."""
-    parts = [f"{_ARGUMENTS.get(it.field, it.field)}={it.stored!r}" for it in edits if it.is_drift]
+    parts = [f"{_SHORT.get(it.field, it.field)}={it.stored!r}" for it in edits if it.is_drift]
     return f"@app.job({', '.join(parts)})"

@@ -84,13 +84,11 @@ def others_of(many: str, placed: Collection[str]) -> list[tuple[str, str]]:
     ]
 
 
-def routes_of(many: str, special: Collection[str] = (), **starts: Start) -> Iterator[Route]:
-    """The routes of all operations of a noun, except those with a page of their own. `starts` is
+def routes_of(many: str, **starts: Start) -> Iterator[Route]:
+    """The routes of all operations of a noun, except those made by hand. `starts` is
     what the form of a verb begins with; a text that stays as it was is not passed."""
     commands = commands_of(many)
     for operation in operations_of(commands, "web"):
-        if operation.verb in special:
-            continue
         form = _OperationForm(commands.noun, operation, starts.get(operation.verb))
         if operation.creates:
             yield Route(f"/{many}/new", form.ask)
@@ -117,7 +115,7 @@ class _OperationForm:
     async def ask(self, request: Request) -> Response:
         scope = PageScope(request)
         record = await self._record(scope)
-        texts = {one.name: _text(one, _value(one, record)) for one in self._inputs}
+        texts = {one.name: text_of(one, _value(one, record)) for one in self._inputs}
         texts |= await self._first(scope, record)
         page = self._page(scope, record, await self._before(scope, record), texts)
         return await scope.show(page, section=self._section)
@@ -184,7 +182,7 @@ class _OperationForm:
         is_new = self._is_new(scope.request)
         source: Any = form if is_new and form is not None else scope.request.query_params
         found = {self._operation.target.name: self._target(scope, form)}
-        if self._operation.takes("tenant"):
+        if self._operation.has_tenant:
             found["tenant"] = source.get("tenant", "").strip()
         return found
 
@@ -248,7 +246,7 @@ class _OperationForm:
         name = "" if record is None else str(self._noun.key_of(record))
         inputs = [
             *(_target_inputs(operation, texts, wrong) if record is None else ()),
-            *(_input(one, texts.get(one.name, ""), wrong.get(one.name)) for one in self._inputs),
+            *(input_of(one, texts.get(one.name, ""), wrong.get(one.name)) for one in self._inputs),
             Input(
                 "reason", "Reason", texts.get("reason", ""), "kept in the audit",
                 is_required=not operation.is_reason_optional, error=wrong.get("reason"),
@@ -278,34 +276,36 @@ def _target_inputs(
 ) -> Iterator[Input]:
     name = texts.get("name", "")
     yield Input("name", "Name", name, is_required=True, error=wrong.get("name"))
-    if operation.takes("tenant"):
+    if operation.has_tenant:
         yield Input("tenant", "Tenant", texts.get("tenant", ""), "empty: all tenants together")
 
 
 def command_of(noun: Noun, operation: Operation, record: Any) -> str:
     """The same on the command line, as it can be run; with the first setting as it is now. Empty
-    for a new record, which has no name yet."""
-    if record is None:
+    for a new record, which has no name yet, and if more than a name is needed."""
+    if record is None or operation.positional:
         return ""
-    tenant = getattr(record, "tenant", "") if operation.takes("tenant") else ""
+    tenant = getattr(record, "tenant", "") if operation.has_tenant else ""
     key = str(noun.key_of(record))
     words = [f"{tenant}/{key}" if tenant else key]
     for argument in operation.inputs:
         if argument.is_required and not argument.is_positional:
-            words += [argument.flag, _text(argument, argument.field.example)]
+            words += [argument.flag, text_of(argument, argument.field.example)]
         value = getattr(record, argument.name, None) if argument.default is UNCHANGED else None
         if value is not None:
-            words += [argument.flag, _text(argument, value)]
+            words += [argument.flag, text_of(argument, value)]
             break
     return f"rota {noun.many} {operation.verb} {shlex.join(words)}"
 
 
-def _input(one: Argument, text: str, error: str | None) -> Input:
+def input_of(one: Argument, text: str, error: str | None) -> Input:
     small = f"empty: {one.field.none_means}" if one.is_optional and one.field.none_means else ""
     hint = one.field.help if one.kind != "choice" else ""
     if one.kind == "moment":
         hint = "30min, 2h, 3d, or 2026-11-02 08:00 in your time zone"
-    choices = one.field.choices if one.kind == "choice" else None
+    choices = one.field.choices or dict.fromkeys(one.words, "") if one.kind == "choice" else None
+    if choices and one.is_optional:
+        choices, small = {"": one.field.none_means, **choices}, ""
     is_flag = one.kind == "flag" and not one.is_optional
     is_long = one.field.is_long or one.kind == "object"
     return Input(
@@ -320,11 +320,13 @@ def _value(one: Argument, record: Any) -> Any:
     return one.words[0] if one.kind == "choice" and not one.is_optional else None
 
 
-def _text(one: Argument, value: Any) -> str:
+def text_of(one: Argument, value: Any) -> str:
     if value is None:
         return ""
     if one.kind == "words":
         return ", ".join(value)
+    if isinstance(value, Mapping) and all(isinstance(it, int) for it in value.values()):
+        return ", ".join(f"{name}={it}" for name, it in value.items())
     if isinstance(value, Mapping):
         return json.dumps(value, indent=2, ensure_ascii=False, default=str) if value else ""
     if isinstance(value, datetime):

@@ -71,15 +71,15 @@ def test_update_sets_and_resets(cli: Cli, shop: rota.App) -> None:
     result = cli.done(
         "jobs", "update", "send", "--queue", "slow", "--max-attempts", "7", "--timeout", "5m",
         "--backoff", '{"kind": "fixed", "base_seconds": 5}', "--tags", "a,b",
-        "--payload", '{"n": 2}', "--description", "Slow.", "--json",
-    ).json  # fmt: skip
+        "--default-payload", '{"n": 2}', "--description", "Slow.", "--json",
+    ).json[0]["result"]  # fmt: skip
     assert (result["queue"], result["max_attempts"], result["timeout_seconds"]) == ("slow", 7, 300)
     assert (result["backoff"]["kind"], result["backoff"]["base_seconds"]) == ("fixed", 5)
     assert (result["tags"], result["default_payload"]) == (["a", "b"], {"n": 2})
     assert cli.done("jobs", "update", "send", "--timeout", "none").out == 'job "send" updated\n'
     result = cli.done(
         "jobs", "update", "send", "--reset", "queue", "--reset", "tags", "--json"
-    ).json
+    ).json[0]["result"]
     assert (result["queue"], result["tags"]) == ("mail", [])
     assert "queue" not in result["edited"]
 
@@ -95,12 +95,12 @@ def test_update_refuses_a_payload_that_the_job_would_not_take(cli: Cli, shop: ro
     ("arguments", "code", "message"),
     [
         (["send"], 2, "nothing to update"),
-        (["send", "--priority", "10"], 2, "priority must be"),
+        (["send", "--priority", "10"], 2, "must be from 0 to 9"),
         (["send", "--priority", "many"], 2, "--priority"),
-        (["send", "--timeout", "soon"], 2, "is not a duration"),
-        (["send", "--payload", "["], 2, "not JSON"),
-        (["send", "--backoff", "cubic"], 2, "backoff kind"),
-        (["send", "--reset", "colour"], 2, "unknown job setting 'colour'"),
+        (["send", "--timeout", "soon"], 2, "must be a duration"),
+        (["send", "--default-payload", "["], 2, "not JSON"),
+        (["send", "--backoff", "cubic"], 2, "kind must be one of"),
+        (["send", "--reset", "colour"], 2, "'colour' is not a choice"),
         (["sned", "--priority", "1"], 1, "did you mean send?"),
     ],
 )
@@ -181,7 +181,9 @@ def test_what_the_runs_of_a_job_have(cli: Cli, shop: rota.App) -> None:
     run = cli.done("runs", "enqueue", "send", "--json").json
     found = cli.done("runs", "show", run["id"], "--json").json["run"]
     assert (found["payload"], found["key"], found["tenant"]) == ({"n": 5}, "n:5", "acme")
-    cli.done("jobs", "update", "send", "--delay", "none", "--key", "none", "--payload", "none")
+    cli.done(
+        "jobs", "update", "send", "--delay", "none", "--key", "none", "--default-payload", "none"
+    )
     shown = cli.done("jobs", "show", "send", "--json").json
     assert (shown["delay_seconds"], shown["key"], shown["default_payload"]) == (None, None, None)
     assert shown["definition_hash"]

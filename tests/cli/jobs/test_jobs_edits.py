@@ -22,8 +22,9 @@ def test_update_takes_all_there_is(jobs: Cli) -> None:
     found = jobs.done(
         "jobs", "update", "send", "--description", "d", "--queue", "q", "--priority", "1",
         "--max-attempts", "7", "--timeout", "5m", "--backoff", "fixed", "--tags", "a,b",
-        "--metadata", '{"team": "x"}', "--payload", '{"n": 1}', "--events", "e.a,e.b", "--json",
-    ).json  # fmt: skip
+        "--metadata", '{"team": "x"}', "--default-payload", '{"n": 1}',
+        "--events", "e.a,e.b", "--json",
+    ).json[0]["result"]  # fmt: skip
     wanted = {
         "description": "d", "queue": "q", "priority": 1, "max_attempts": 7, "timeout_seconds": 300,
         "tags": ["a", "b"], "metadata": {"team": "x"}, "default_payload": {"n": 1},
@@ -31,7 +32,9 @@ def test_update_takes_all_there_is(jobs: Cli) -> None:
     }  # fmt: skip
     assert wanted.items() <= found.items()
     assert found["backoff"]["kind"] == "fixed"
-    jobs.done("jobs", "update", "send", "--payload", "none", "--timeout", "none", "--events", "")
+    jobs.done(
+        "jobs", "update", "send", "--default-payload", "none", "--timeout", "none", "--events", ""
+    )
     found = jobs.done("jobs", "show", "send", "--json").json
     assert (found["default_payload"], found["timeout_seconds"], found["events"]) == (None, None, [])
 

@@ -108,6 +108,6 @@ def test_an_operator_renames_a_job(cli: Cli, here: Path) -> None:
     cli.done("jobs", "sync", "--app", "shop.py")
     run = cli.done("runs", "enqueue", "a", "--json").json["id"]
     said = cli.done("jobs", "rename", "a", "b", "--reason", "renamed in release 2").out
-    assert said == 'job "a" renamed to "b", 1 unfinished run moved\n'
+    assert said == 'job "a" renamed, 1 unfinished run moved\n'
     found = cli.done("runs", "list", "--job", "a", "--json").json
     assert [(it["id"], it["job"]) for it in found] == [(run, "b")]

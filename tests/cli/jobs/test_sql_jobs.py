@@ -28,15 +28,15 @@ def test_made_changed_and_deleted(cli: Cli) -> None:
     assert "public.tidy" in listed
     assert "tidies up" in listed
     said = cli.done(
-        "jobs", "create", "tidy", "--sql", "public.tidy", "--queue", "night", "--timeout", "30s",
-        "--payload", '{"days": 3}', "--tags", "a,b",
+        "jobs", "create", "tidy", "public.tidy", "--queue", "night", "--timeout", "30s",
+        "--default-payload", '{"days": 3}', "--tags", "a,b",
     )  # fmt: skip
     assert said.out == 'job "tidy" created: it calls public.tidy\n'
     shown = cli.done("jobs", "show", "tidy", "--json").json
     assert (shown["queue"], shown["timeout_seconds"], shown["tags"]) == ("night", 30, ["a", "b"])
-    cli.done("jobs", "update", "tidy", "--sql", "public.tidy_all")
+    cli.done("jobs", "update", "tidy", "--function-name", "public.tidy_all")
     assert cli.done("jobs", "show", "tidy", "--json").json["function_name"] == "public.tidy_all"
-    for arguments in (["x", "--sql", "public.nope"], ["x"], ["x", "--sql", "public.says"]):
+    for arguments in (["x", "public.nope"], ["x"], ["x", "public.says"]):
         assert cli("jobs", "create", *arguments).code == 2
-    assert cli("jobs", "create", "tidy", "--sql", "public.tidy").code == 1
+    assert cli("jobs", "create", "tidy", "public.tidy").code == 1
     cli.done("jobs", "delete", "tidy")

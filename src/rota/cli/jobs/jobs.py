@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli.session import actor, administer
-from rota.cli.terminal import paging, times, values
-from rota.cli.terminal.flags import Json, Metadata, Reason, Version
-from rota.cli.terminal.names import job_names, queue_names
+from rota.cli.operations import add_actions, list_command
+from rota.cli.program import DECLARED
+from rota.cli.session import administer
+from rota.cli.terminal import times
+from rota.cli.terminal.flags import Json
+from rota.cli.terminal.names import job_names
 from rota.cli.terminal.output import (
     as_pairs,
     compact,
@@ -19,25 +21,19 @@ from rota.cli.terminal.output import (
     listed,
     print_json,
     remark,
-    switched,
     table,
-    tell,
 )
 from rota.cli.terminal.watch import watched
 from rota.model.event import delivery_words
-from rota.model.words import plural
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rota.app import App
     from rota.model.job import JobInfo
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Job name.", autocompletion=job_names)]
-commands = typer.Typer(
-    name="jobs", help="Jobs: functions that applications declare.", no_args_is_help=True
-)
-
-ORDERS = ("name", "newest", "changed")
+commands = typer.Typer(name="jobs", help=DECLARED["jobs"], no_args_is_help=True)
 HEADERS = (
     "NAME",
     "QUEUE",
@@ -51,48 +47,16 @@ HEADERS = (
 )
 
 
-@commands.command("list")
-@watched
-def list_jobs(
-    ctx: typer.Context,
-    text: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Text in the name or description.")
-    ] = None,
-    tag: Annotated[str | None, typer.Option(metavar="TAG", help="Jobs with this tag.")] = None,
-    queue: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Jobs whose runs go to this queue.", autocompletion=queue_names
-        ),
-    ] = None,
-    metadata: Metadata = None,
-    enabled: Annotated[
-        str | None, typer.Option(metavar="true|false", help="Only enabled or only disabled jobs.")
-    ] = None,
-    order: Annotated[str, paging.sorted_by(*ORDERS)] = "name",
-    system: Annotated[bool, typer.Option("--system", help="Include Rota's own jobs.")] = False,
-    json: Json = False,
-) -> None:
-    """List all registered jobs."""
-    wanted: Any = {
-        "text": text,
-        "tag": tag,
-        "queue": queue,
-        "metadata": values.pairs(metadata, "--metadata"),
-        "enabled": values.boolean(enabled, "--enabled"),
-        "order": paging.order(order, ORDERS),
-        "system": system,
-    }
-    with administer(ctx) as app:
-        found = app.jobs.sync.list(**wanted)
-    if json:
-        print_json(found)
-    elif found:
+def _list(ctx: typer.Context, app: App, found: list[JobInfo], given: dict[str, Any]) -> None:
+    if found:
         table(HEADERS, [_row(job) for job in found])
-    elif text or tag or queue or metadata or enabled:
+    elif given.keys() - {"order"}:
         remark("no jobs match")
     else:
         remark("no jobs; an application registers its jobs when its worker starts")
+
+
+commands.command("list")(watched(list_command("jobs", _list)))
 
 
 def _row(job: JobInfo) -> tuple[object, ...]:
@@ -201,59 +165,4 @@ def _edits(job: JobInfo, now: datetime) -> list[str]:
     ]
 
 
-@commands.command("enable")
-def enable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
-    """Enable a job: its runs and schedules start again."""
-    with administer(ctx) as app:
-        is_changed = app.jobs.by(actor()).sync.enable(name, reason)
-    text = f'job "{name}" {switched("enabled", is_changed)}'
-    tell(json, text, job=name, action="enabled", is_changed=is_changed)
-
-
-@commands.command("disable")
-def disable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
-    """Disable a job: its runs wait and its schedules skip. Running attempts continue."""
-    with administer(ctx) as app:
-        is_changed = app.jobs.by(actor()).sync.disable(name, reason)
-    text = f'job "{name}" {switched("disabled", is_changed)}'
-    tell(json, text, job=name, action="disabled", is_changed=is_changed)
-
-
-@commands.command("rename")
-def rename(
-    ctx: typer.Context,
-    name: Name,
-    new_name: Annotated[str, typer.Argument(metavar="NEW_NAME", help="The new name.")],
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """Rename a job with its overrides, schedules, limits and unfinished runs. Enqueues under the
-    old name continue to work, and its history is found under both names."""
-    with administer(ctx) as app:
-        moved = app.jobs.by(actor()).sync.rename(name, new_name, reason=reason)
-    text = f'job "{name}" renamed to "{new_name}", {plural(moved, "unfinished run")} moved'
-    tell(json, text, job=new_name, action="renamed", old_name=name, moved_runs=moved)
-
-
-@commands.command("delete")
-def delete(
-    ctx: typer.Context,
-    name: Name,
-    cascade: Annotated[bool, typer.Option("--cascade", help="Also delete its schedules.")] = False,
-    cancel_open: Annotated[
-        bool, typer.Option("--cancel-open", help="Cancel its unfinished runs.")
-    ] = False,
-    version: Version = None,
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """Delete a job; its history and audit entries are kept. Code that still declares it registers
-    it again at its next start."""
-    with administer(ctx) as app:
-        cancelled = app.jobs.by(actor()).sync.delete(
-            name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason
-        )
-    text = f'job "{name}" deleted' + (
-        f", {plural(cancelled, 'run')} cancelled" if cancel_open else ""
-    )
-    tell(json, text, job=name, action="deleted", cancelled_runs=cancelled)
+add_actions(commands, "jobs", job_names)

@@ -121,7 +121,7 @@ class QueueCommands(Commands):
             yield from queues.find_queue(name)
         return bool(resumed)
 
-    @operation(says=_set, asks=_before_set, title="Settings of queue")
+    @operation(says=_set, asks=_before_set, title="Settings of queue", may_conflict=False)
     def set(
         self,
         name: QueueName,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
@@ -21,6 +20,7 @@ from rota.model.worker import WorkerInfo
 from rota.web.context import Page
 from rota.web.forms import read_form
 from rota.web.job_words import LABELS, Kept, kept_of, said, snippet
+from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.jobs import no_depth, path_of, state_of
 from rota.web.pages.schedules import path_of as schedule_path
@@ -29,7 +29,6 @@ from rota.web.plots import Plot
 from rota.web.stats_plots import SPANS, plots_of
 from rota.web.why import WhyPanel, why_of
 
-Endpoint = Callable[[Request], Awaitable[Response]]
 _SCHEDULES, _ERRORS = 20, 5
 
 
@@ -74,23 +73,19 @@ class JobPage(Page):
 
 
 @dataclass(frozen=True, slots=True)
-class JobQuestion(Page):
-    """Confirms that a job is disabled, enabled or deleted, or that a setting is reset to the
-    code's."""
+class JobResetQuestion(Page):
+    """Asks which settings are reset to the values in the code."""
 
-    template: ClassVar[str] = "jobs/question.html"
+    template: ClassVar[str] = "jobs/reset.html"
     section: ClassVar[str] = "jobs"
 
     job: JobInfo
     path: str
-    verb: str
-    depth: JobDepth
-    schedules: int
     drift: list[Setting]
 
     @property
     def title(self) -> str:
-        return f"{self.verb.capitalize()} job {self.job.name}"
+        return f"Reset job {self.job.name}"
 
 
 async def show_job(request: Request) -> Response:
@@ -154,39 +149,11 @@ async def _workers(scope: PageScope, name: str) -> list[WorkerInfo]:
     return [one for one in await scope.workers.list() if name in one.jobs and one.state == "live"]
 
 
-def asking(verb: str) -> Endpoint:
-    async def ask(request: Request) -> Response:
-        scope = PageScope(request)
-        name = scope.name()
-        job = await scope.jobs.get(name)
-        schedules = await _schedules(scope, name)
-        question = JobQuestion(
-            job,
-            path_of(name),
-            verb,
-            await _depth(scope, name),
-            len(schedules),
-            drift_of(settings_of(job)),
-        )
-        return await scope.show(question)
-
-    return ask
-
-
-async def enable(request: Request) -> Response:
+async def ask_reset(request: Request) -> Response:
     scope = PageScope(request)
-    scope.check("jobs.enable")
-    is_changed = await scope.jobs.enable(scope.name(), (await read_form(request)).text("reason"))
-    text = f"Job {scope.name()} {'is' if is_changed else 'was already'} enabled"
-    return scope.go(path_of(scope.name()), text)
-
-
-async def disable(request: Request) -> Response:
-    scope = PageScope(request)
-    scope.check("jobs.disable")
-    is_changed = await scope.jobs.disable(scope.name(), (await read_form(request)).text("reason"))
-    text = f"Job {scope.name()} {'is' if is_changed else 'was already'} disabled"
-    return scope.go(path_of(scope.name()), text)
+    job = await scope.jobs.get(scope.name())
+    question = JobResetQuestion(job, path_of(job.name), drift_of(settings_of(job)))
+    return await scope.show(question)
 
 
 async def follow(request: Request) -> Response:
@@ -202,27 +169,9 @@ async def follow(request: Request) -> Response:
     return scope.go(path_of(scope.name()), f"Reset to the code: {words}")
 
 
-async def delete(request: Request) -> Response:
-    scope = PageScope(request)
-    scope.check("jobs.delete")
-    form = await read_form(request)
-    await scope.jobs.delete(
-        scope.name(),
-        cascade=form.get("cascade") == "1",
-        cancel_open=form.get("cancel_open") == "1",
-        reason=form.text("reason"),
-    )
-    return scope.go("/jobs", f"Job {scope.name()} is deleted")
-
-
-routes = [Route("/jobs/{name}", show_job)]
-for _verb, _act in (
-    ("enable", enable),
-    ("disable", disable),
-    ("follow", follow),
-    ("delete", delete),
-):
-    routes += [
-        Route(f"/jobs/{{name}}/{_verb}", asking(_verb)),
-        Route(f"/jobs/{{name}}/{_verb}", _act, methods=["POST"]),
-    ]
+routes = [
+    Route("/jobs/{name}", show_job),
+    Route("/jobs/{name}/follow", ask_reset),
+    Route("/jobs/{name}/follow", follow, methods=["POST"]),
+    *routes_of("jobs"),
+]

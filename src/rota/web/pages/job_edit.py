@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import InputError, JobError, PayloadError, VersionConflict
+from rota.errors import InputError, PayloadError, VersionConflict
 from rota.model.audit import AuditEntry
 from rota.model.job import JobInfo
-from rota.model.log import LEVELS
 from rota.model.words import plural
 from rota.web.context import Page
 from rota.web.forms import Form, read_form
-from rota.web.job_form import field_of, fields_of, read_changes, texts_of
+from rota.web.job_form import read_changes, settings_of_job, texts_of
+from rota.web.operations import Input, input_of
 from rota.web.page_scope import PageScope
 from rota.web.pages.jobs import path_of
 from rota.web.refusals import refusal
@@ -32,7 +32,7 @@ class JobEditPage(Page):
 
     job: JobInfo
     path: str
-    levels: tuple[str, ...]
+    inputs: list[Input]
     values: dict[str, str]
     now: dict[str, str]
     reason: str = ""
@@ -45,11 +45,19 @@ class JobEditPage(Page):
         return f"Edit {self.job.name}"
 
 
+def _page(
+    job: JobInfo, values: dict[str, str], now: dict[str, str], reason: str = "", **more: Any
+) -> JobEditPage:
+    errors = more.get("errors", {})
+    inputs = [input_of(one, values[one.name], errors.get(one.name)) for one in settings_of_job(job)]
+    return JobEditPage(job, path_of(job.name), inputs, values, now, reason, **more)
+
+
 async def edit(request: Request) -> Response:
     scope = PageScope(request)
     job = await scope.jobs.get(scope.name())
-    texts = texts_of(job)
-    return await scope.show(JobEditPage(job, path_of(job.name), LEVELS, texts, texts))
+    texts = texts_of(job, settings_of_job(job))
+    return await scope.show(_page(job, texts, texts))
 
 
 async def save(request: Request) -> Response:
@@ -59,8 +67,9 @@ async def save(request: Request) -> Response:
     job = await scope.jobs.get(scope.name())
     # Compare with the values that were shown: a field that another user has changed meanwhile is
     # not a change of this form.
-    shown = {name: form.get(f"was_{name}", text) for name, text in texts_of(job).items()}
-    changes, wrong = read_changes(form, shown, fields_of(job))
+    settings = settings_of_job(job)
+    shown = {name: form.get(f"was_{name}", text) for name, text in texts_of(job, settings).items()}
+    changes, wrong = read_changes(form, shown, settings)
     if wrong:
         return await _again(scope, job, form, wrong)
     if not changes:
@@ -73,8 +82,8 @@ async def save(request: Request) -> Response:
         return await _late(scope, form)
     except PayloadError as error:
         return await _again(scope, job, form, {"default_payload": refusal(error)})
-    except (JobError, InputError) as error:
-        return await _again(scope, job, form, {field_of(str(error)) or "all": refusal(error)})
+    except InputError as error:
+        return await _again(scope, job, form, {error.field or "all": refusal(error)})
     return scope.go(path_of(job.name), f"{plural(len(changes), 'setting')} of {job.name} saved")
 
 
@@ -84,16 +93,10 @@ def _version(form: Form, job: JobInfo) -> int:
 
 
 async def _again(scope: PageScope, job: JobInfo, form: Form, errors: dict[str, str]) -> Response:
-    now = texts_of(job)
-    page = JobEditPage(
-        job,
-        path_of(job.name),
-        LEVELS,
-        {name: form.get(name, text) for name, text in now.items()},
-        {name: form.get(f"was_{name}", text) for name, text in now.items()},
-        form.get("reason", ""),
-        errors,
-    )
+    now = texts_of(job, settings_of_job(job))
+    values = {name: form.get(name, text) for name, text in now.items()}
+    shown = {name: form.get(f"was_{name}", text) for name, text in now.items()}
+    page = _page(job, values, shown, form.get("reason", ""), errors=errors)
     return await scope.show(page, status=422)
 
 
@@ -101,15 +104,13 @@ async def _late(scope: PageScope, form: Form) -> Response:
     """Show both: the changes that another user saved, and the texts of this form."""
     job = await scope.jobs.get(scope.name())
     deeds = await scope.audit.list(object_type="job", object_id=job.name, limit=1)
-    now = texts_of(job)
+    now = texts_of(job, settings_of_job(job))
     mine = {
         name: form[name] if form.get(name, text) != form.get(f"was_{name}", text) else text
         for name, text in now.items()
     }
-    page = JobEditPage(
-        job, path_of(job.name), LEVELS, mine, now, form.get("reason", ""),
-        rival=deeds[0] if deeds else None, is_late=True,
-    )  # fmt: skip
+    rival = deeds[0] if deeds else None
+    page = _page(job, mine, now, form.get("reason", ""), rival=rival, is_late=True)
     return await scope.show(page, status=409)
 
 
