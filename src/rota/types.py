@@ -27,7 +27,7 @@ from rota.model.error_group import ErrorDetails, ErrorGroup, ErrorPage, Share, T
 from rota.model.event import BindingInfo, EventInfo
 from rota.model.finding import Finding, Report
 from rota.model.hit import Hit
-from rota.model.job import JobFunction, JobInfo, SqlFunction
+from rota.model.job import JobFunction, JobInfo, JobUse, SqlFunction
 from rota.model.limit import LimitDetails, LimitInfo, LimitKey, LimitRun
 from rota.model.log import LogLine, LogPage
 from rota.model.log_volume import LogStep, LogVolume
@@ -135,6 +135,7 @@ __all__ = [
     "JobFunction",
     "JobInfo",
     "JobKind",
+    "JobUse",
     "KindCount",
     "Lane",
     "LeftOut",

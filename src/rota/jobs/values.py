@@ -14,7 +14,6 @@ from rota.jobs.encoding import encode_value
 from rota.model.backoff import Backoff
 from rota.model.durations import Duration, read_duration
 from rota.model.instants import LONGEST_SECONDS
-from rota.model.log import LEVELS
 from rota.model.tenant import LONGEST_NAME, tenant_fault
 
 YEAR = 31_536_000.0
@@ -130,9 +129,3 @@ def check_backoff(value: Any, default: Backoff | None) -> Backoff:
             "backoff cannot be a function here: it is stored with the run; declare it on the job"
         )
     return Backoff.parse(value, default)
-
-
-def check_level(name: str, value: Any) -> str:
-    if value not in LEVELS:
-        raise ValueError(f"{name} must be one of {', '.join(LEVELS)}, not {value!r}")
-    return str(value)

@@ -109,12 +109,11 @@ class Noun:
 class Operation:
     """A declared operation. `asks` says of a target what the operation would mean for it, before
     it is confirmed; it takes the record, or the answer of the command `asks_about`. `creates`: the
-    target need not exist. `may_conflict`: it fails in some states of the target.
-    `renames_to`: the argument with the name of the target afterwards. Pages
-    ask for a reason unless `is_reason_optional`. `result_name` and `example` describe a result that
-    is a plain value. `completes` makes the changes of a form that shows every field. `status` is
-    what its route answers with. `by_hand` names the interfaces that do it in their own way.
-    `may_end`: nothing may be left of the target afterwards.
+    target need not exist. `may_conflict`: it fails in some states of the target. `renames_to`: the
+    argument with the name of the target afterwards. Pages ask for a reason unless
+    `is_reason_optional`. `result_name` and `example` describe a result that is a plain value.
+    `completes` makes the changes of a form that shows every field. `status` is what its route
+    answers with. `by_hand` names the interfaces that do it in their own way.
     """
 
     verb: str

@@ -71,11 +71,6 @@ def tell(is_json: bool, text: str, **what: object) -> None:
         say(text)
 
 
-def switched(state: str, is_changed: bool) -> str:
-    """Return the result of a switch: `paused`, or `was already paused`."""
-    return state if is_changed else f"was already {state}"
-
-
 def _plain(value: Any) -> Any:
     match value:
         case datetime():

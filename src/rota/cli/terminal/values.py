@@ -78,10 +78,6 @@ def choice(text: str | None, allowed: tuple[str, ...], option: str) -> Any:
     return text
 
 
-def boolean(text: str | None, option: str) -> bool | None:
-    return None if text is None else bool(choice(text, ("true", "false"), option) == "true")
-
-
 def pairs(given: list[str] | None, option: str) -> dict[str, str] | None:
     """Read each as `key:value`."""
     found = [text.partition(":") for text in given or []]
