@@ -80,6 +80,7 @@ SAME = {
     "queues resume": "resume_queue",
     "queues set": "set_queue",
     "queues reset": "reset_queue",
+    "queues clear": "clear_queue",
     "tenants list": "list_tenants",
     "tenants show": "get_tenant get_tenant_stats",
     "tenants set": "set_tenant",

@@ -14,7 +14,7 @@ pytestmark = BROWSER
 @both_ways
 @acts(
     "/tenants/{name}/pause", "/tenants/{name}/resume", "/tenants/{name}/set",
-    "/tenants/{name}/delete",
+    "/tenants/{name}/reset", "/tenants/{name}/delete",
 )  # fmt: skip
 async def test_settings_pause_resume_and_deletion(
     place: Place, open_tab: OpenTab, scripts: bool
@@ -30,5 +30,9 @@ async def test_settings_pause_resume_and_deletion(
     await expect(tab.page.locator("main")).to_contain_text("“unpaid”")
     await do(tab, "resume", reason="paid", said="Tenant blue is resumed")
     assert audit(place) == ("tenant.resumed", "grace", "paid")
+    await do(tab, "reset", reason="no longer gold", said="Tenant blue is reset to the defaults")
+    assert audit(place) == ("tenant.reset", "grace", "no longer gold")
+    place.conn.execute("SELECT rota.set_tenant('blue', '{\"weight\": 2}')")
+    await tab.open("/tenants/blue")
     await do(tab, "delete", reason="left us", said="Tenant blue is deleted")
     assert audit(place) == ("tenant.deleted", "grace", "left us")

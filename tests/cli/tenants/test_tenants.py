@@ -137,8 +137,8 @@ def test_a_limit_of_a_tenants_schedule(cli: Cli, jobs: rota.App) -> None:
 def test_runs_of_a_schedule_by_the_name_that_lists_print(cli: Cli, jobs: rota.App) -> None:
     for flags in (("--tenant", "acme"), ()):
         cli.done("schedules", "create", "sync", "--job", "send", "--cron", "@daily", *flags)
-    assert cli.done("schedules", "trigger", "acme/sync").out == "run 1 of send enqueued\n"
-    assert cli.done("schedules", "trigger", "sync").out == "run 2 of send enqueued\n"
+    assert "enqueued run 1 of send" in cli.done("schedules", "trigger", "acme/sync").out
+    assert "enqueued run 2 of send" in cli.done("schedules", "trigger", "sync").out
     found = cli.done("runs", "list", "--schedule", "acme/sync", "--json").json
     assert [run["id"] for run in found] == [1]
     assert "acme/sync" in cli.done("top", "--once").out
