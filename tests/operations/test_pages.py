@@ -11,6 +11,7 @@ import pytest
 
 import rota
 from rota.model import list_filters as orders
+from rota.model.job import JobOrder
 from rota.model.queue import QueueOrder
 from rota.model.states import WorkerStatus
 from rota.testing import Clock
@@ -65,7 +66,7 @@ async def read(page: Any, order: str, **filters: Any) -> list[Any]:
 
 async def test_pages_are_the_whole_list(app: rota.App) -> None:
     for face, kind in (
-        (app.jobs, orders.JobOrder), (app.schedules, orders.ScheduleOrder),
+        (app.jobs, JobOrder), (app.schedules, orders.ScheduleOrder),
         (app.queues, QueueOrder), (app.calendars, orders.CalendarOrder),
         (app.workers, orders.TimeOrder),
     ):  # fmt: skip
