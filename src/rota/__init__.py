@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from rota.model.attempt import AttemptInfo
     from rota.model.audit import AuditEntry
     from rota.model.backoff import Backoff
+    from rota.model.calendar import CalendarInfo
     from rota.model.details import RunDetails
     from rota.model.drift import Drift
     from rota.model.event import EventInfo
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from rota.model.queue import QueueInfo
     from rota.model.retention import Retention
     from rota.model.run import RunInfo
-    from rota.model.schedule_info import BackfillInfo, CalendarInfo, ScheduleInfo, Triggered
+    from rota.model.schedule_info import BackfillInfo, ScheduleInfo, Triggered
     from rota.model.states import (
         AttemptState,
         JobKind,
@@ -197,7 +198,7 @@ _HOMES = {
     "BackfillInfo": "rota.model.schedule_info",
     "Backoff": "rota.model.backoff",
     "BulkActionNotFound": "rota.errors",
-    "CalendarInfo": "rota.model.schedule_info",
+    "CalendarInfo": "rota.model.calendar",
     "CalendarNotFound": "rota.errors",
     "Cancel": "rota.errors",
     "Config": "rota.config",

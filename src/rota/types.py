@@ -12,6 +12,7 @@ from rota.model.attention import Attention, KindCount, Need
 from rota.model.audit import AuditEntry
 from rota.model.bulk import BulkItem, BulkResult
 from rota.model.bulk_action import BulkAction
+from rota.model.calendar import CalendarInfo
 from rota.model.child_run import ChildRun
 from rota.model.cleanup import (
     CleanupCount,
@@ -52,13 +53,7 @@ from rota.model.run_counts import RunCount, RunCounts, StateCount
 from rota.model.run_filter import RunPage
 from rota.model.run_view import RunView
 from rota.model.schedule_edit import FieldChange, ManualRun, Override, ScheduleEdit
-from rota.model.schedule_info import (
-    BackfillInfo,
-    CalendarInfo,
-    ScheduleInfo,
-    TemplateInfo,
-    Triggered,
-)
+from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
 from rota.model.states import (
     AttemptState,
     EndState,

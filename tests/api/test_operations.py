@@ -548,7 +548,7 @@ def test_the_story_leaves_nothing_out() -> None:
 
 def declared_ids() -> set[str]:
     nouns = [commands_of(many) for many in NOUNS]
-    return {f"{one.verb}_{noun.noun.one}" for noun in nouns for one in operations_of(noun)}
+    return {one.name_of(noun.noun) for noun in nouns for one in operations_of(noun)}
 
 
 def wanted(operation: dict[str, Any]) -> set[str]:

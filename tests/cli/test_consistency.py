@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer.main
@@ -164,23 +163,6 @@ def test_help_loads_nothing_heavy() -> None:
     assert loaded & heavy == set()
     assert "rota top" not in done.stdout
     assert "top" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("calendars", "delete", "free"), {"calendar": "free", "action": "deleted"}),
-    ],
-)
-def test_actions_say_what_they_did(
-    cli: Cli, conn: Any, arguments: tuple[str, ...], told: dict[str, object]
-) -> None:
-    conn.execute("INSERT INTO rota.jobs (name) VALUES ('work')")
-    conn.execute(
-        "INSERT INTO rota.schedules (name, job, interval_seconds) VALUES ('often', 'work', 60)"
-    )
-    cli.done("calendars", "create", "free", "--definition", '{"holidays": []}')
-    assert cli.done(*arguments, "--json").json == told
 
 
 def test_settings_say_what_was_written(bare_cli: Cli) -> None:

@@ -60,7 +60,7 @@ def _rows(command: Any, operation: Operation, noun: Noun) -> Iterator[tuple[str,
     targets = operation.target.field.help if operation.positional else f"One or more {noun.one}s."
     known |= {"targets": targets.replace(".", f"{names}."), "json": _ANSWER}
     for one in command.params:
-        text = known.get(one.name) or _cell(one.help)
+        text = known.get(one.name) or _cell(one.help or "")
         if one.param_type_name == "argument":
             yield one.metavar, text
         elif not one.hidden:
@@ -96,7 +96,7 @@ def api_page(text: str) -> str:
     ).openapi()
     for many in NOUNS:
         commands: Any = commands_of(many)
-        declared = {f"{one.verb}_{commands.noun.one}" for one in operations_of(commands)}
+        declared = {one.name_of(commands.noun) for one in operations_of(commands)}
         for path, methods in described["paths"].items():
             for method, operation in methods.items():
                 if operation["operationId"] in declared:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import re
 import shlex
 from html import unescape
@@ -47,6 +48,7 @@ TARGETS: dict[str, Any] = {
     "limits": lambda app: app.limits.sync.set("mail", kind="sequence", next_after="success").name,
     "tenants": lambda app: app.tenants.sync.set("acme", weight=2).name,
     "workers": lambda app: _worker(app),
+    "calendars": lambda app: app.calendars.sync.create("mail", {"weekends": True}).name,
     "schedules": lambda app: app.schedules.sync.create("mail", "clean", cron="@daily").name,
     "jobs": lambda app: _job(app),
 }
@@ -62,7 +64,10 @@ EACH = [
     for one in operations_of(commands_of(many))
 ]
 # Operations with pages of their own.
-SPECIAL_PAGES = {"views.save", "views.delete", "jobs.create", "jobs.update"}
+SPECIAL_PAGES = {
+    "views.save", "views.delete", "jobs.create", "jobs.update", "calendars.create",
+    "calendars.update",
+}  # fmt: skip
 each_page = pytest.mark.parametrize(
     ("noun", "operation"), [one for one in EACH if one.id not in SPECIAL_PAGES]
 )
@@ -149,7 +154,7 @@ def test_python(shop: rota.App, target: str | int, noun: Noun, operation: Operat
         with pytest.raises(noun.error) as caught:
             run(target, **given | {one.name: "wrong"})
         assert caught.value.field == one.name
-    with pytest.raises((TypeError, InputError), match="no_such_argument"):
+    with pytest.raises((TypeError, InputError, noun.error), match="no_such_argument"):
         run(target, **given, no_such_argument=1)
 
 
@@ -159,6 +164,8 @@ async def test_rest(
 ) -> None:
     method, path = request(noun, operation, target)
     body = settings(operation) | {"reason": "because"}
+    if operation.verb == "create":
+        body |= {operation.target.name: target}
     sent = {"params": {"reason": "because"}} if method == "DELETE" else {"json": body}
     if operation.verb == "create":
         body |= {operation.target.name: target}
@@ -178,8 +185,9 @@ def test_command_line(cli: Cli, target: str | int, noun: Noun, operation: Operat
     flags: list[str] = []
     known = {one.name: one for one in operation.inputs}
     for name, value in settings(operation).items():
+        text = json.dumps(value) if known[name].kind == "object" else str(value)
         is_flag = known[name] not in operation.positional
-        flags += [known[name].flag, str(value)] if is_flag else [str(value)]
+        flags += [known[name].flag, text] if is_flag else [text]
     done = cli(noun.many, operation.verb, str(target), *flags, "--reason", "because", "--json")
     assert done.code == (0 if expected(noun, operation) < 400 else 1), done.err
     (told,) = done.json

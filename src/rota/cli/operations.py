@@ -17,7 +17,7 @@ from rota.cli.session import actor, administer
 from rota.cli.tenants.whose import named, refuse_slash, whole_name
 from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.failure import Failure
-from rota.cli.terminal.flags import Absolute, Json
+from rota.cli.terminal.flags import Absolute, Json, NameOption
 from rota.cli.terminal.output import print_json, say
 from rota.errors import InputError, RotaError
 from rota.model.field_values import ALL
@@ -66,6 +66,9 @@ def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
         *flags_of(operation.arguments[1:]),
         inspect.Parameter("json", _KEYWORD, annotation=Json, default=False),
     ]
+    if operation.verb == "create":
+        hidden = inspect.Parameter("name_option", _KEYWORD, annotation=NameOption, default=None)
+        parameters.append(hidden)
     return shaped(run, operation.name_of(noun), operation.summary, parameters)
 
 

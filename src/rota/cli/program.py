@@ -67,6 +67,7 @@ DECLARED = {
     "limits": "Limits: concurrency, rate and ordering of runs.",
     "tenants": "Tenants: fair shares, quotas, retention and data.",
     "workers": "Workers: processes that run jobs.",
+    "calendars": "Calendars: days and windows when schedules do not run.",
     "schedules": "Schedules: run jobs automatically.",
     "errors": "Errors: failures grouped by cause.",
     "bulk": "Bulk actions: retry, cancel or delete by filter.",

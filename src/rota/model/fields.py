@@ -112,8 +112,9 @@ class Argument:
 
     @property
     def is_positional(self) -> bool:
-        """Whether the command line takes it as an argument. A time is given by a flag."""
-        return self.is_required and not self.is_keyword and self.kind != "moment"
+        """Whether the command line takes it as an argument. Times and objects have a flag."""
+        has_flag = self.kind in ("moment", "object")
+        return self.is_required and not self.is_keyword and not has_flag
 
     @property
     def label(self) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 ScheduleOrder = Literal["name", "next", "last", "newest", "changed"]
-CalendarOrder = Literal["name", "changed"]
 TimeOrder = Literal["newest", "oldest"]
 LedgerPart = Literal["exceptions", "backfilled"]
 

@@ -1,4 +1,4 @@
-"""The records of schedules, calendars, templates and backfills."""
+"""The records of schedules, templates and backfills."""
 
 from __future__ import annotations
 
@@ -137,21 +137,6 @@ class ScheduleInfo:
     avg_duration_ms: Annotated[float | None, Field("Average duration.")]
     max_duration_ms: Annotated[float | None, Field("Longest duration.")]
     max_duration_ms_7d: Annotated[float | None, Field("Longest duration in the last seven days.")]
-
-
-@dataclass(frozen=True, slots=True)
-class CalendarInfo:
-    """Days and windows in which schedules do not run. `schedules` is the number of schedules that
-    use it."""
-
-    name: Annotated[str, Field("Name.", "school")]
-    description: Annotated[str, Field("What it is for.")]
-    definition: Annotated[
-        dict[str, Any], Field("Definition: time zone, holidays, weekends and windows.")
-    ]
-    updated_at: Annotated[datetime, Field("When it was last changed.")]
-    version: Annotated[int, Field("Incremented with each change; also the ETag.")]
-    schedules: Annotated[int, Field("Number of schedules that use it.")]
 
 
 @dataclass(frozen=True, slots=True)

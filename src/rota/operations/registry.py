@@ -64,6 +64,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "limits": ("rota.operations.limits", "LimitCommands"),
     "tenants": ("rota.operations.tenants.tenants", "TenantCommands"),
     "workers": ("rota.operations.workers", "WorkerCommands"),
+    "calendars": ("rota.operations.schedules.calendars", "CalendarCommands"),
     "schedules": ("rota.operations.schedules.schedules", "ScheduleCommands"),
     "errors": ("rota.operations.runs.error_groups", "ErrorCommands"),
     "bulk": ("rota.operations.runs.bulk_actions", "BulkCommands"),

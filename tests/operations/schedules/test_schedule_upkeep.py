@@ -43,7 +43,7 @@ async def test_mending_a_calendar_revives_what_it_parked(app: rota.App, conn: Co
     Engine(conn).set_schedule_state("t", parked_at="now", error="x")
     await tick(app, 61)
     assert (await app.schedules.get("s")).state == "parked"
-    await app.calendars.update("days", {"holidays": []})
+    await app.calendars.update("days", definition={"holidays": []})
     found = await app.schedules.get("s")
     assert (found.state, found.error) == ("active", None)
     assert (await app.schedules.get("t")).state == "parked"

@@ -454,7 +454,7 @@ async def test_calendars(app: rota.App, conn: Connection) -> None:
     assert audit(conn)[-1] == ("ada", "calendar.created", "de")
     with pytest.raises(rota.WrongState, match="already exists"):
         await app.calendars.create("de", {})
-    await app.calendars.update("de", {"weekends": True})
+    await app.calendars.update("de", definition={"weekends": True})
     changed = await app.calendars.get("de")
     assert (changed.definition["weekends"], changed.description) == (["SAT", "SUN"], "Germany")
     await app.schedules.create("s", "send", every=60, calendar="de")

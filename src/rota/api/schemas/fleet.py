@@ -1,4 +1,4 @@
-"""Calendars, settings, the clock."""
+"""Settings, the clock."""
 
 from __future__ import annotations
 
@@ -6,59 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from rota.api.schemas.values import Instant, Reason
-from rota.api.schemas.views import Body, examples, page, view
-from rota.model.schedule_info import CalendarInfo
+from rota.api.schemas.values import Instant
+from rota.api.schemas.views import Body, examples
 
 _AT = "2026-03-08T09:00:00Z"
-_DEFINITION: dict[str, Any] = {
-    "timezone": "Europe/Berlin", "holidays": ["2026-12-25"], "weekends": ["saturday", "sunday"],
-}  # fmt: skip
-CalendarView = view(
-    CalendarInfo,
-    "Calendar",
-    {
-        "name": "Name.",
-        "description": "What it is for.",
-        "definition": "Time zone, holidays, weekends and windows.",
-        "updated_at": "When it was last changed.",
-        "version": "Incremented with each change; also the ETag.",
-        "schedules": "Number of schedules that use it.",
-    },
-    {
-        "name": "office",
-        "description": "",
-        "definition": _DEFINITION,
-        "updated_at": _AT,
-        "version": 1,
-        "schedules": 4,
-    },
-)
-CalendarPage = page(CalendarView)
-
-
-class NewCalendar(Body):
-    """Calendar to create."""
-
-    model_config = examples({"name": "office", "definition": _DEFINITION})
-
-    name: str = Field(min_length=1, max_length=100, description="Name.")
-    definition: dict[str, Any] = Field(description="Time zone, holidays, weekends and windows.")
-    description: str = Field(default="", max_length=10_000, description="What it is for.")
-    reason: Reason = None
-
-
-class CalendarChanges(Body):
-    """Fields to change."""
-
-    model_config = examples({"definition": _DEFINITION})
-
-    definition: dict[str, Any] | None = Field(
-        default=None,
-        description="Time zone, holidays, weekends and windows; replaces the whole definition.",
-    )
-    description: str | None = Field(default=None, max_length=10_000, description="What it is for.")
-    reason: Reason = None
 
 
 class Removed(Body):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli.session import actor, administer
-from rota.cli.terminal import paging, times, values
-from rota.cli.terminal.flags import Absolute, Json, NameOption, Reason, Version
+from rota.cli.operations import add_actions, list_command
+from rota.cli.program import DECLARED
+from rota.cli.session import administer
+from rota.cli.terminal import times
+from rota.cli.terminal.flags import Json
 from rota.cli.terminal.names import calendar_names
 from rota.cli.terminal.output import (
     as_pairs,
@@ -20,54 +22,40 @@ from rota.cli.terminal.output import (
     print_json,
     remark,
     table,
-    tell,
 )
 from rota.cli.terminal.watch import watched
 
-commands = typer.Typer(
-    name="calendars",
-    help="Calendars: days and windows when schedules do not run.",
-    no_args_is_help=True,
-)
+if TYPE_CHECKING:
+    from rota.app import App
+    from rota.model.calendar import CalendarInfo
+
+commands = typer.Typer(name="calendars", help=DECLARED["calendars"], no_args_is_help=True)
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Calendar name.", autocompletion=calendar_names)
 ]
-ORDERS = ("name", "changed")
-DEFINITION_HELP = "JSON object with timezone, holidays, weekends and windows."
 
 
-@commands.command("list")
-@watched
-def list_calendars(
-    ctx: typer.Context,
-    order: Annotated[str, paging.sorted_by(*ORDERS)] = "name",
-    absolute: Absolute = False,
-    json: Json = False,
-) -> None:
-    """List calendars and how many schedules use each."""
-    with administer(ctx) as app:
-        found = app.calendars.sync.list(order=paging.order(order, ORDERS))
-        now = app.clock.sync.now()
-    if json:
-        print_json(found)
-    elif not found:
+def _list(ctx: typer.Context, app: App, found: list[CalendarInfo], given: dict[str, Any]) -> None:
+    if not found:
         remark("no calendars")
-    else:
-        headers = (
-            "NAME", "TIME ZONE", "HOLIDAYS>", "WEEKENDS", "WINDOWS>", "SCHEDULES>", "CHANGED",
-            "DESCRIPTION",
-        )  # fmt: skip
-        table(
-            headers,
-            [
-                (
-                    calendar.name, *_summary(as_pairs(calendar.definition)), calendar.schedules,
-                    times.shown(calendar.updated_at, now, absolute), calendar.description,
-                )
-                for calendar in found
-            ],
-        )  # fmt: skip
+        return
+    now, absolute = app.clock.sync.now(), ctx.params["absolute"]
+    headers = (
+        "NAME", "TIME ZONE", "HOLIDAYS>", "WEEKENDS", "WINDOWS>", "SCHEDULES>", "CHANGED",
+        "DESCRIPTION",
+    )  # fmt: skip
+    rows = [
+        (
+            calendar.name, *_summary(as_pairs(calendar.definition)), calendar.schedules,
+            times.shown(calendar.updated_at, now, absolute), calendar.description,
+        )
+        for calendar in found
+    ]  # fmt: skip
+    table(headers, rows)
+
+
+commands.command("list")(watched(list_command("calendars", _list)))
 
 
 def _summary(definition: Mapping[str, Any]) -> tuple[object, int, str, int]:
@@ -105,55 +93,4 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
     json_block(found.definition)
 
 
-@commands.command("create")
-def create(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new calendar.")],
-    definition: Annotated[str, typer.Option(metavar="JSON|@FILE|-", help=DEFINITION_HELP)],
-    description: Annotated[str, typer.Option(metavar="TEXT", help="Description.")] = "",
-    name_option: NameOption = None,
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """Create a calendar."""
-    given = values.payload(definition, "--definition") or {}
-    with administer(ctx) as app:
-        app.calendars.by(actor()).sync.create(name, given, description, reason=reason)
-    tell(json, f'calendar "{name}" created', calendar=name, action="created")
-
-
-@commands.command("update")
-def update(
-    ctx: typer.Context,
-    name: Name,
-    definition: Annotated[
-        str | None, typer.Option(metavar="JSON|@FILE|-", help=DEFINITION_HELP)
-    ] = None,
-    description: Annotated[str | None, typer.Option(metavar="TEXT", help="Description.")] = None,
-    version: Version = None,
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """Update a calendar for every schedule that uses it."""
-    given = values.payload(definition, "--definition")
-    if given is None and description is None:
-        raise typer.BadParameter(values.NOTHING)
-    with administer(ctx) as app:
-        app.calendars.by(actor()).sync.update(
-            name, given, description, version=version, reason=reason
-        )
-    tell(json, f'calendar "{name}" updated', calendar=name, action="updated")
-
-
-@commands.command("delete")
-def delete(
-    ctx: typer.Context,
-    name: Name,
-    version: Version = None,
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """Delete a calendar that no schedule uses."""
-    with administer(ctx) as app:
-        app.calendars.by(actor()).sync.delete(name, version=version, reason=reason)
-    tell(json, f'calendar "{name}" deleted', calendar=name, action="deleted")
+add_actions(commands, "calendars", calendar_names)

@@ -63,7 +63,7 @@ def to_reset(given: Sequence[str] | None) -> bool | Sequence[str]:
 
 def _as_argument(ctx: typer.Context, name: str | None) -> None:
     if name is not None:
-        ctx.default_map = {**(ctx.default_map or {}), "name": name}
+        ctx.default_map = {**(ctx.default_map or {}), "name": name, "targets": [name]}
 
 
 # The name of a new record is an argument; as an option it is accepted too, but not shown.

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rota.errors import TimingError
+from rota.model.calendar import CalendarInfo
 from rota.model.list_filters import ScheduleFilters
 from rota.model.page import Page
 from rota.model.planned import Planned
-from rota.model.schedule_info import CalendarInfo, ScheduleInfo
+from rota.model.schedule_info import ScheduleInfo
 from rota.operations.schedules.times import calendar_of, timing
 from rota.postgres.clock import read_clock
 from rota.postgres.plans import Plan

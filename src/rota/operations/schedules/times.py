@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 from datetime import datetime, timedelta
 
 from rota.errors import TimingError
-from rota.model.schedule_info import CalendarInfo, ScheduleInfo
+from rota.model.calendar import CalendarInfo
+from rota.model.schedule_info import ScheduleInfo
 from rota.postgres.schedules.lists import timing_of
 from rota.timing.calendar import Calendar
 from rota.timing.calendar_json import from_json

@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from rota.errors import CalendarNotFound, TemplateNotFound, WrongState
-from rota.model.list_filters import CalendarOrder
+from rota.model.calendar import CalendarInfo, CalendarOrder
 from rota.model.page import Page
-from rota.model.schedule_info import CalendarInfo, TemplateInfo
+from rota.model.schedule_info import TemplateInfo
 from rota.model.wording import listed
 from rota.model.words import plural
 from rota.postgres.audit import act_as

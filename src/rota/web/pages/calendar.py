@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.errors import FilterError
+from rota.model.calendar import CalendarInfo
 from rota.model.list_filters import ScheduleFilters
-from rota.model.schedule_info import CalendarInfo
 from rota.operations.schedules.load import MOST_DRAWN, Lane
 from rota.timing.load import HourLoad, Load
 from rota.web.calendar_form import closed_words

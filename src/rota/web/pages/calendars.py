@@ -11,11 +11,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.errors import TimingError, VersionConflict, WrongState
-from rota.model.schedule_info import CalendarInfo
+from rota.model.calendar import CalendarInfo
 from rota.timing.windows import WEEKDAYS
 from rota.web.calendar_form import CalendarDraft, definition_of, draft_of, read_calendar
 from rota.web.context import Page
 from rota.web.forms import read_form
+from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of as schedule_path
 from rota.web.refusals import refusal
@@ -58,21 +59,6 @@ class CalendarEditor(Page):
         return f"Calendar {self.calendar.name}" if self.calendar else "New calendar"
 
 
-@dataclass(frozen=True, slots=True)
-class CalendarQuestion(Page):
-    template: ClassVar[str] = "calendar/question.html"
-    section: ClassVar[str] = "calendar"
-
-    calendar: CalendarInfo
-    path: str
-    uses: list[Use]
-    error: str | None = None
-
-    @property
-    def title(self) -> str:
-        return f"Delete calendar {self.calendar.name}"
-
-
 def path_of(name: str) -> str:
     return f"/calendars/{quote(name, safe='')}"
 
@@ -110,8 +96,8 @@ async def save(request: Request) -> Response:
     try:
         await scope.calendars.update(
             found.name,
-            definition_of(draft),
-            draft.description,
+            definition=definition_of(draft),
+            description=draft.description,
             version=int(version) if version.isdecimal() else None,
             reason=form.text("reason"),
         )
@@ -162,33 +148,10 @@ async def _changed_by(scope: PageScope, found: CalendarInfo | None) -> str:
     return entries[0].actor if entries else "somebody"
 
 
-async def ask_delete(request: Request) -> Response:
-    scope = PageScope(request)
-    return await _ask(scope)
-
-
-async def _ask(scope: PageScope, error: str | None = None) -> Response:
-    found = await scope.calendars.get(scope.name())
-    question = CalendarQuestion(found, path_of(found.name), await _uses(scope, found), error)
-    return await scope.show(question, status=409 if error else 200)
-
-
-async def delete(request: Request) -> Response:
-    scope = PageScope(request)
-    scope.check("calendars.delete")
-    form = await read_form(request)
-    try:
-        await scope.calendars.delete(scope.name(), reason=form.text("reason"))
-    except WrongState as error:
-        return await _ask(scope, refusal(error))
-    return scope.go("/calendar", f"Calendar {scope.name()} is deleted")
-
-
 routes = [
     Route("/calendars/new", new),
     Route("/calendars/new", create, methods=["POST"]),
     Route("/calendars/{name}", edit),
     Route("/calendars/{name}", save, methods=["POST"]),
-    Route("/calendars/{name}/delete", ask_delete),
-    Route("/calendars/{name}/delete", delete, methods=["POST"]),
+    *routes_of("calendars"),
 ]
