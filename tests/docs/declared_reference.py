@@ -31,7 +31,7 @@ def cli_page(text: str) -> str:
     """The page with the tables of all declared commands, and a section for each new one."""
     nouns = typer.main.get_command(program()).commands  # type: ignore[attr-defined]
     for many in NOUNS:
-        for operation in operations_of(commands_of(many)):
+        for operation in operations_of(commands_of(many), "cli"):
             command = nouns[many].commands[operation.verb]
             table = _flags(command, operation, commands_of(many).noun)
             text = _with_section(text, many, operation.verb, operation.summary, table)
@@ -96,7 +96,7 @@ def api_page(text: str) -> str:
     ).openapi()
     for many in NOUNS:
         commands: Any = commands_of(many)
-        declared = {one.name_of(commands.noun) for one in operations_of(commands)}
+        declared = {one.name_of(commands.noun) for one in operations_of(commands, "api")}
         for path, methods in described["paths"].items():
             for method, operation in methods.items():
                 if operation["operationId"] in declared:

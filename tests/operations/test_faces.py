@@ -20,13 +20,16 @@ import pytest
 import rota
 from rota.errors import InputError
 from rota.model.fields import Argument, arguments_of
-from rota.operations.registry import NOUNS, Noun, Operation, commands_of, operations_of
+from rota.operations.registry import NOUNS, Interface, Noun, Operation, commands_of, operations_of
 from rota.testing import run_due_sync
 from tests.cli.conftest import Cli
 from tests.web.conftest import Browser
 
 V1 = "/api/v1"
 METHODS = {"set": "PATCH", "update": "PATCH", "remove": "DELETE", "delete": "DELETE"}
+
+
+def _nothing() -> None: ...
 
 
 def _error_group(app: rota.App) -> str:
@@ -43,6 +46,7 @@ def _error_group(app: rota.App) -> str:
 TARGETS: dict[str, Any] = {
     "queues": lambda app: app.queues.sync.pause("mail") and "mail",
     "errors": _error_group,
+    "runs": lambda app: app.job(_nothing).enqueue_sync().id,
     "bulk": lambda app: app.bulk.sync.start("cancel", job="nothing").id,
     "views": lambda app: app.views.sync.save("mail", "state=failed").name,
     "limits": lambda app: app.limits.sync.set("mail", kind="sequence", next_after="success").name,
@@ -53,25 +57,27 @@ TARGETS: dict[str, Any] = {
     "jobs": lambda app: _job(app),
 }
 # Operations whose target must be in a state of its own; the error that they raise in another one.
-NEED_A_STATE = {"limits.unblock": 409, "errors.reopen": 409}
+NEED_A_STATE = {
+    "limits.unblock": 409, "errors.reopen": 409, "runs.delete": 409, "runs.handle": 409,
+    "runs.reopen": 409,
+}  # fmt: skip
 # Operations that can be done only once.
-ONCE = {"errors.handle"}
+ONCE = {"errors.handle", "runs.cancel"}
 # Operations that take a name that nothing has yet.
 TAKE_ANY = ("queues.pause", "queues.set", "tenants.pause", "tenants.set")
-EACH = [
-    pytest.param(commands_of(many).noun, one, id=f"{many}.{one.verb}")
-    for many in NOUNS
-    for one in operations_of(commands_of(many))
-]
-# Operations with pages of their own.
-SPECIAL_PAGES = {
-    "views.save", "views.delete", "jobs.create", "jobs.update", "calendars.create",
-    "calendars.update",
-}  # fmt: skip
-each_page = pytest.mark.parametrize(
-    ("noun", "operation"), [one for one in EACH if one.id not in SPECIAL_PAGES]
-)
-each_operation = pytest.mark.parametrize(("noun", "operation"), EACH)
+
+
+def each_of(interface: Interface | None = None) -> pytest.MarkDecorator:
+    """All operations, or those that an interface reads."""
+    found = [
+        pytest.param(commands_of(many).noun, one, id=f"{many}.{one.verb}")
+        for many in NOUNS
+        for one in operations_of(commands_of(many), interface)
+    ]
+    return pytest.mark.parametrize(("noun", "operation"), found)
+
+
+each_operation = each_of()
 
 
 def _worker(app: rota.App) -> int:
@@ -158,7 +164,7 @@ def test_python(shop: rota.App, target: str | int, noun: Noun, operation: Operat
         run(target, **given, no_such_argument=1)
 
 
-@each_operation
+@each_of("api")
 async def test_rest(
     api: httpx.AsyncClient, target: str | int, noun: Noun, operation: Operation
 ) -> None:
@@ -180,7 +186,7 @@ async def test_rest(
         assert (await api.request(method, nowhere, **sent)).status_code == 404
 
 
-@each_operation
+@each_of("cli")
 def test_command_line(cli: Cli, target: str | int, noun: Noun, operation: Operation) -> None:
     flags: list[str] = []
     known = {one.name: one for one in operation.inputs}
@@ -199,7 +205,7 @@ def test_command_line(cli: Cli, target: str | int, noun: Noun, operation: Operat
         assert one.flag in refused.err
 
 
-@each_page
+@each_of("web")
 async def test_page(
     web: Browser, target: str | int, noun: Noun, operation: Operation, cli: Cli
 ) -> None:

@@ -150,7 +150,7 @@ async def test_one_dead_letter_is_handled_and_reopened(
     await web.get("/runs?handled=yes")
     assert str(run.id) in web.text
     await web.get(f"/runs/{run.id}/handle")
-    await web.post(f"/runs/{run.id}/handle", 409)
+    await web.post(f"/runs/{run.id}/handle", 422)
     await web.get(f"/runs/{run.id}/reopen")
     await web.post(f"/runs/{run.id}/reopen")
     assert "Mark as handled…" in web.text

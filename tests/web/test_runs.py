@@ -89,7 +89,7 @@ async def test_a_waiting_run_is_cancelled_and_retried(web: Browser, shop: rota.A
     await web.post(f"{path}/cancel", reason="a mistake")
     assert f"Run {run.id} is cancelled" in web.text
     assert "a mistake" in web.text
-    await web.post(f"{path}/cancel", 409, reason="again")
+    await web.post(f"{path}/cancel", 422, reason="again")
 
     await web.get(f"{path}/retry")
     await web.post(f"{path}/retry", 422, payload="{")
@@ -118,10 +118,10 @@ async def test_a_failure_with_its_traceback(web: Browser, shop: rota.App) -> Non
 async def test_a_run_is_deleted_after_a_question(web: Browser, shop: rota.App) -> None:
     run = await shop.runs.enqueue("send", {"user_id": 1})
     await web.get(f"/runs/{run.id}/delete")
-    await web.post(f"/runs/{run.id}/delete", 409)
+    await web.post(f"/runs/{run.id}/delete", 422)
     await shop.runs.cancel(run.id)
     await web.get(f"/runs/{run.id}/delete")
-    assert "permanently deleted" in web.text
+    assert "cannot be restored" in web.text
     await web.post(f"/runs/{run.id}/delete", reason="tidy")
     assert f"Run {run.id} is deleted" in web.text
     await web.get(f"/runs/{run.id}", 404)

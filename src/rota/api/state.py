@@ -95,7 +95,7 @@ class RequestScope:
     async def until_ended(self, run_id: int, seconds: float) -> None:
         """Return when the run has ended, the time is over, or the server stops."""
         with self._state.waits.take():
-            waiting = asyncio.ensure_future(self.runs.wait_run(run_id, seconds))
+            waiting = asyncio.ensure_future(self.runs.waits.end(run_id, seconds))
             stop = asyncio.ensure_future(self._state.stopping.wait())
             try:
                 await asyncio.wait((waiting, stop), return_when=asyncio.FIRST_COMPLETED)

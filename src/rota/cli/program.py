@@ -69,6 +69,7 @@ DECLARED = {
     "workers": "Workers: processes that run jobs.",
     "calendars": "Calendars: days and windows when schedules do not run.",
     "schedules": "Schedules: run jobs automatically.",
+    "runs": "Runs: enqueue, inspect, cancel, retry and delete.",
     "errors": "Errors: failures grouped by cause.",
     "bulk": "Bulk actions: retry, cancel or delete by filter.",
     "views": "Views: saved filters for the list of runs.",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from rota.model.fields import Field
+from rota.model.fields import BIGGEST_ID, Field
 from rota.model.states import RunState
+
+RunId = Annotated[int, Field("Run ID.", 42, least=1, most=BIGGEST_ID)]
+Cancelled = Literal["cancelled", "requested"]
 
 
 class Extras(msgspec.Struct, frozen=True):

@@ -174,5 +174,6 @@ class CommandSets:
     @cached_property
     def events(self) -> Events:
         from rota.operations.events import Events
+        from rota.operations.runs.reader import Reader
 
-        return Events(self.database, self.registry, self.config, self.runs)
+        return Events(self.database, self.registry, self.config, Reader(self.runs))

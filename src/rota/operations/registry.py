@@ -66,6 +66,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "workers": ("rota.operations.workers", "WorkerCommands"),
     "calendars": ("rota.operations.schedules.calendars", "CalendarCommands"),
     "schedules": ("rota.operations.schedules.schedules", "ScheduleCommands"),
+    "runs": ("rota.operations.runs.runs", "RunCommands"),
     "errors": ("rota.operations.runs.error_groups", "ErrorCommands"),
     "bulk": ("rota.operations.runs.bulk_actions", "BulkCommands"),
     "views": ("rota.operations.runs.views", "ViewCommands"),

@@ -1,4 +1,4 @@
-"""Runs: list, show, enqueue, cancel, retry, delete, handle, reopen."""
+"""Runs: list, show, enqueue, retry; the rest follows from their operations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query, Request, Response
 
+from rota.api.operations import add_operations
 from rota.api.pages import log_page, page_of, run_page
 from rota.api.routing import router
 from rota.api.schemas import runs as schemas
@@ -17,7 +18,6 @@ from rota.api.schemas.values import (
     Limit,
     PayloadField,
     RunId,
-    Why,
     read_cursor,
     read_metadata,
 )
@@ -201,34 +201,6 @@ async def list_run_logs(
     return log_page("run logs", found)
 
 
-@routes.delete(
-    "/runs/{run_id:int}",
-    response_model=schemas.DeletedRun,
-    operation_id="delete_run",
-    responses=problems(404, 409),
-)
-async def delete_run(
-    scope: Scoped,
-    run_id: RunId,
-    reason: Why = None,
-) -> Any:
-    """Delete a finished run with its attempts and log lines."""
-    await scope.runs.delete(run_id, reason)
-    return {"run_id": run_id}
-
-
-@routes.post(
-    "/runs/{run_id:int}/cancel",
-    response_model=schemas.Cancelled,
-    operation_id="cancel_run",
-    responses=problems(404, 409, *WITH_BODY),
-)
-async def cancel_run(scope: Scoped, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
-    """Cancel a run: at once if it is waiting; if it is running, its worker is asked to stop."""
-    answer = await scope.runs.cancel(run_id, body.reason if body else None)
-    return {"run_id": run_id, "result": answer}
-
-
 @routes.post(
     "/runs/{run_id:int}/retry",
     response_model=schemas.RunView,
@@ -242,25 +214,4 @@ async def retry_run(scope: Scoped, run_id: RunId, body: schemas.Retrial | None =
     return await scope.runs.get(run_id)
 
 
-@routes.post(
-    "/runs/{run_id:int}/handle",
-    response_model=schemas.RunView,
-    operation_id="handle_run",
-    responses=problems(404, 409, *WITH_BODY),
-)
-async def handle_run(scope: Scoped, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
-    """Mark a dead letter as handled, so it no longer needs attention."""
-    await scope.runs.handle(run_id, body.reason if body else None)
-    return await scope.runs.get(run_id)
-
-
-@routes.post(
-    "/runs/{run_id:int}/reopen",
-    response_model=schemas.RunView,
-    operation_id="reopen_run",
-    responses=problems(404, 409, *WITH_BODY),
-)
-async def reopen_run(scope: Scoped, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
-    """Mark a handled run as unhandled again."""
-    await scope.runs.reopen(run_id, body.reason if body else None)
-    return await scope.runs.get(run_id)
+add_operations(routes, "runs")

@@ -121,33 +121,6 @@ class Enqueued(Body):
     )
 
 
-class Cancellation(Body):
-    """Reason for the action."""
-
-    model_config = examples({"reason": "sent twice"})
-
-    reason: Reason = None
-
-
-class Cancelled(Body):
-    """Result of the cancellation."""
-
-    model_config = examples({"run_id": 42, "result": "cancelled"})
-
-    run_id: int = Field(description="The run.")
-    result: Literal["cancelled", "requested"] = Field(
-        description="`cancelled`, or `requested`: it is running, and its worker was asked to stop."
-    )
-
-
-class DeletedRun(Body):
-    """The deleted run."""
-
-    model_config = examples({"run_id": 42})
-
-    run_id: int = Field(description="The run.")
-
-
 class Retrial(Body):
     """Options of a retry."""
 

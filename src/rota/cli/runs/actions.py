@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from rota.cli.operations import add_actions
 from rota.cli.runs import filters as flags
 from rota.cli.runs.bulk_pages import print_action, print_preview
 from rota.cli.runs.filters import filtered
 from rota.cli.runs.runs import commands
 from rota.cli.session import actor, administer
 from rota.cli.terminal import values
-from rota.cli.terminal.each import each
 from rota.cli.terminal.flags import Json, Reason
 from rota.cli.terminal.output import print_json, remark, say
 from rota.cli.terminal.progress import progress
@@ -134,38 +134,6 @@ def delete(
     return _act(ctx, "delete", ids, wanted, how, dry_run, yes, json)
 
 
-@commands.command("handle")
-def handle(
-    ctx: typer.Context,
-    ids: Annotated[list[int], typer.Argument(metavar="ID", help="One or more run IDs.")],
-    reason: Reason = None,
-    json: Json = False,
-) -> int:
-    """Mark dead letters as handled, so they no longer need attention."""
-
-    def one(app: App, run_id: int) -> str:
-        app.runs.by(actor()).sync.handle(run_id, reason)
-        return "handled"
-
-    return each(ctx, "run", ids, one, is_json=json)
-
-
-@commands.command("reopen")
-def reopen(
-    ctx: typer.Context,
-    ids: Annotated[list[int], typer.Argument(metavar="ID", help="One or more run IDs.")],
-    reason: Reason = None,
-    json: Json = False,
-) -> int:
-    """Mark handled runs as unhandled again."""
-
-    def one(app: App, run_id: int) -> str:
-        app.runs.by(actor()).sync.reopen(run_id, reason)
-        return "reopened"
-
-    return each(ctx, "run", ids, one, is_json=json)
-
-
 @dataclass(frozen=True)
 class _How:
     reason: str | None
@@ -272,3 +240,6 @@ def _print_refusal(result: BulkResult, one: BulkItem) -> None:
     remark(f"error: {one.reason}")
     if f"run {one.id} is " in (one.reason or "") and result.action in hints:
         remark(f"hint: {hints[result.action]}")
+
+
+add_actions(commands, "runs", None)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rota.cli.program import DECLARED
 from rota.cli.reports.why import print_reasons
 from rota.cli.runs import filters as flags
 from rota.cli.runs import pages as run_pages
@@ -18,9 +19,7 @@ from rota.cli.terminal.output import heading, print_json, remark
 from rota.cli.terminal.watch import watched
 from rota.cli.workers.worker import AppOption
 
-commands = typer.Typer(
-    name="runs", help="Runs: enqueue, inspect, cancel, retry and delete.", no_args_is_help=True
-)
+commands = typer.Typer(name="runs", help=DECLARED["runs"], no_args_is_help=True)
 
 
 @commands.command("list")

@@ -19,14 +19,17 @@ from rota.model.documents import RunDocuments
 from rota.model.durations import Duration
 from rota.model.list_filters import TimeOrder
 from rota.model.page import LISTED_BYTES, Page
-from rota.model.run import RunEnd, RunInfo
+from rota.model.run import Cancelled, RunId, RunInfo
 from rota.model.run_counts import StateCount
 from rota.model.run_filter import RunFilter, RunFilters, RunPage
 from rota.operations.commands import AsyncCommands, Cursor, SyncCommands, command, joining
+from rota.operations.registry import Noun, Reason, operation
+from rota.operations.runs import sentences as said
 from rota.operations.runs.batches import BatchCommands
+from rota.operations.runs.reader import Reader
 from rota.operations.runs.waits import Waits
 from rota.operations.scope import Scope
-from rota.postgres.plans import Plan
+from rota.postgres.plans import Plan, call
 from rota.postgres.runs import lists as run_lists
 from rota.postgres.runs import runs
 from rota.postgres.sessions.pool import Database
@@ -40,6 +43,7 @@ class RunCommands(BatchCommands):
     """Payloads of jobs that this process declares are validated against their types; others
     against what the database knows of the arguments."""
 
+    noun = Noun("run", "runs", RunInfo, key="id")
     scope = Scope(
         takes=frozenset({"list", "page", "counts", "enqueue"}),
         of_run=frozenset(
@@ -110,7 +114,7 @@ class RunCommands(BatchCommands):
         return run_lists.count_states(RunFilter.of(filters), most=most, seconds=seconds)
 
     @command
-    def get(self, run_id: int) -> Plan[RunInfo]:
+    def get(self, run_id: RunId) -> Plan[RunInfo]:
         """Return one run. Raises RunNotFound if there is none, or retention has removed it."""
         return runs.find_run(run_id)
 
@@ -155,27 +159,38 @@ class RunCommands(BatchCommands):
         caller's transaction."""
         return self._enqueue(job, payload, options)
 
-    @command
-    def cancel(self, run_id: int, reason: str | None = None) -> Plan[str]:
-        """Cancel a run. Returns `cancelled` if it was waiting, `requested` if its worker has to
-        stop it."""
-        return runs.cancel_run(run_id, reason=reason, actor=self.actor)
+    @operation(
+        says=said.cancelled, asks=said.before_cancel, is_reason_optional=True, by_hand=("cli",),
+        example="cancelled",
+    )  # fmt: skip
+    def cancel(self, run_id: RunId, reason: Reason = None) -> Plan[Cancelled]:
+        """Cancel a run: at once if it is waiting; if it is running, its worker is asked to stop.
 
-    @command
-    def delete(self, run_id: int, reason: str | None = None) -> Plan[None]:
-        """Delete an ended run with its attempts and log lines. The audit records the deletion,
-        without the payload."""
-        return runs.delete_run(run_id, reason=reason, actor=self.actor)
+        Returns `cancelled`, or `requested` if its worker was asked to stop it."""
+        answer: Cancelled = yield from call(
+            "cancel_run", run_id=run_id, reason=reason, actor=self.actor
+        )
+        return answer
 
-    @command
-    def handle(self, run_id: int, reason: str | None = None) -> Plan[None]:
-        """Mark a run that failed permanently as handled: it no longer needs attention."""
-        return runs.handle_run(run_id, reason=reason, actor=self.actor)
+    @operation(
+        says=said.deleted, asks=said.before_delete, is_reason_optional=True, is_dangerous=True,
+        by_hand=("cli",),
+    )  # fmt: skip
+    def delete(self, run_id: RunId, reason: Reason = None) -> Plan[None]:
+        """Delete a finished run with its attempts and log lines.
 
-    @command
-    def reopen(self, run_id: int, reason: str | None = None) -> Plan[None]:
-        """Undo `handle`."""
-        return runs.reopen_run(run_id, reason=reason, actor=self.actor)
+        The audit records the deletion, without the payload."""
+        yield from call("delete_run", run_id=run_id, reason=reason, actor=self.actor)
+
+    @operation(says=said.handled, asks=said.before_handle, is_reason_optional=True)
+    def handle(self, run_id: RunId, reason: Reason = None) -> Plan[None]:
+        """Mark a dead letter as handled, so it no longer needs attention."""
+        yield from call("handle_run", run_id=run_id, reason=reason, actor=self.actor)
+
+    @operation(says=said.reopened, asks=said.before_reopen, is_reason_optional=True)
+    def reopen(self, run_id: RunId, reason: Reason = None) -> Plan[None]:
+        """Mark a handled run as unhandled again."""
+        yield from call("reopen_run", run_id=run_id, reason=reason, actor=self.actor)
 
     @command
     def retry(
@@ -240,7 +255,7 @@ def _check_stored(job: str, payload: Mapping[str, Any] | None) -> Plan[None]:
 
 
 class Runs(RunCommands, AsyncCommands):
-    """`app.runs`, and what the handles of runs speak to: those use the names in _run."""
+    """`app.runs`"""
 
     def __init__(
         self, database: Database, registry: Registry | None = None, actor: str | None = None
@@ -250,7 +265,7 @@ class Runs(RunCommands, AsyncCommands):
         self.waits = Waits(database)
 
     def _reader(self) -> RunReader:
-        return self
+        return Reader(self)
 
     @property
     def sync(self) -> SyncRuns:
@@ -266,30 +281,6 @@ class Runs(RunCommands, AsyncCommands):
     async def close(self) -> None:
         await self.waits.close()
 
-    async def get_run(self, run_id: int) -> RunInfo:
-        return await self.get(run_id)
-
-    def get_run_sync(self, run_id: int) -> RunInfo:
-        return self.sync.get(run_id)
-
-    async def wait_run(self, run_id: int, timeout: float | None) -> RunEnd:
-        return await self.waits.end(run_id, timeout)
-
-    def wait_run_sync(self, run_id: int, timeout: float | None) -> RunEnd:
-        return self.waits.end_sync(run_id, timeout)
-
-    async def cancel_run(self, run_id: int, reason: str | None = None) -> str:
-        return await self.cancel(run_id, reason)
-
-    def cancel_run_sync(self, run_id: int, reason: str | None = None) -> str:
-        return self.sync.cancel(run_id, reason)
-
-    async def retry_run(self, run_id: int, reason: str | None = None) -> None:
-        await self.retry(run_id, reason)
-
-    def retry_run_sync(self, run_id: int, reason: str | None = None) -> None:
-        self.sync.retry(run_id, reason)
-
 
 class SyncRuns(RunCommands, SyncCommands):
     """`app.runs.sync`"""
@@ -300,7 +291,7 @@ class SyncRuns(RunCommands, SyncCommands):
         self._runs = runs
 
     def _reader(self) -> RunReader:
-        return self._runs
+        return Reader(self._runs)
 
     def wait(self, run_id: int, timeout: float | None = None) -> RunInfo:
         if self.tenant is not None:

@@ -22,10 +22,6 @@ def _deleted(result: None, is_changed: bool, at: ShowTime) -> str:
     return "deleted"
 
 
-def _before_delete(view: RunView) -> str:
-    return "It is deleted for everybody."
-
-
 class ViewCommands(Commands):
     noun = Noun("view", "views", RunView, home="runs")
 
@@ -39,7 +35,7 @@ class ViewCommands(Commands):
         """Return one view. Raises ViewNotFound if there is none."""
         return views.find_view(name)
 
-    @operation(says=_saved, creates=True, is_reason_optional=True)
+    @operation(says=_saved, creates=True, is_reason_optional=True, by_hand=("web",))
     def save(self, name: ViewName, query: ViewQuery, reason: Reason = None) -> Plan[RunView]:
         """Save a filter under a name, replacing any view with that name.
 
@@ -52,7 +48,7 @@ class ViewCommands(Commands):
         yield from call("save_run_view", name=name, query=query, reason=reason, actor=self.actor)
         return (yield from views.find_view(name))
 
-    @operation(says=_deleted, asks=_before_delete, is_reason_optional=True, is_dangerous=True)
+    @operation(says=_deleted, is_reason_optional=True, by_hand=("web",))
     def delete(self, name: ViewName, reason: Reason = None) -> Plan[None]:
         """Delete a saved view. Its runs are not affected.
 

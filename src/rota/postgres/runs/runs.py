@@ -113,13 +113,6 @@ def still_open(ids: Sequence[int]) -> Plan[set[int]]:
     return {row["id"] for row in rows}
 
 
-def cancel_run(run_id: int, *, reason: str | None, actor: str | None) -> Plan[str]:
-    """Cancel a run; return `cancelled` if it was waiting, `requested` if a worker has to stop
-    it."""
-    rows = yield Ask("runs/cancel", {"id": run_id, "reason": reason, "actor": actor})
-    return str(rows[0]["cancel_run"])
-
-
 def retry_run(
     run_id: int, *, payload: str | None, delay: float | None, reason: str | None, actor: str | None
 ) -> Plan[None]:
@@ -131,18 +124,6 @@ def retry_run(
         "actor": actor,
     }
     yield Ask("runs/retry", params)
-
-
-def delete_run(run_id: int, *, reason: str | None, actor: str | None) -> Plan[None]:
-    yield Ask("runs/delete", {"id": run_id, "reason": reason, "actor": actor})
-
-
-def handle_run(run_id: int, *, reason: str | None, actor: str | None) -> Plan[None]:
-    yield Ask("runs/handle", {"id": run_id, "reason": reason, "actor": actor})
-
-
-def reopen_run(run_id: int, *, reason: str | None, actor: str | None) -> Plan[None]:
-    yield Ask("runs/reopen", {"id": run_id, "reason": reason, "actor": actor})
 
 
 def enqueue_manually(params: dict[str, Any], *, actor: str | None) -> Plan[tuple[int, bool]]:

@@ -4,7 +4,8 @@
 
 -- Cancels a waiting run at once ('cancelled'), and asks the worker of a running one ('requested'). One that has
 -- expired ends as expired.
--- Called by: act_on_runs, delete_job, settle_full, sql/runs/cancel.sql, sql/schedules/cancel_others.sql, users.
+-- Called by: act_on_runs, delete_job, operations/runs/runs.py, postgres/tenants/delete.py, settle_full,
+-- sql/schedules/cancel_others.sql, users.
 CREATE FUNCTION rota.cancel_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
@@ -230,7 +231,7 @@ END $$;
 -- Deletes an ended run with its attempts and lines. Its payload goes too: whoever deletes it wants it gone, so the
 -- audit keeps no copy either. Attempts and lines are looked for from the mark of its id on: a run that was created
 -- while the clock was ahead has some that are older than it.
--- Called by: act_on_runs, sql/runs/delete.sql, users.
+-- Called by: act_on_runs, operations/runs/runs.py, users.
 CREATE FUNCTION rota.delete_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column

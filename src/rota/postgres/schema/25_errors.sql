@@ -249,7 +249,7 @@ BEGIN
 END $$;
 
 -- A failed run is marked as handled: somebody has looked, and it needs no attention any more. It stays failed.
--- Called by: sql/runs/handle.sql, users.
+-- Called by: operations/runs/runs.py, users.
 CREATE FUNCTION rota.handle_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
@@ -306,7 +306,7 @@ BEGIN
 END $$;
 
 -- A failed run that was marked as handled needs attention again.
--- Called by: sql/runs/reopen.sql, users.
+-- Called by: operations/runs/runs.py, users.
 CREATE FUNCTION rota.reopen_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column

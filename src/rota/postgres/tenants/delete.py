@@ -10,7 +10,6 @@ from typing import Any
 from rota.errors import WrongState
 from rota.model.tenant import TenantAmount, TenantRemoval
 from rota.postgres.plans import Ask, Plan, call
-from rota.postgres.runs.runs import cancel_run
 from rota.postgres.steps import OnProgress, Pause, Steps
 from rota.postgres.tenants.tenants import find_tenant
 
@@ -106,7 +105,8 @@ class Deletion:
             for run_id in running:
                 if run_id not in asked:
                     asked.add(run_id)
-                    yield from cancel_run(run_id, reason=self._reason, actor=self._actor)
+                    given = {"reason": self._reason, "actor": self._actor}
+                    yield from call("cancel_run", run_id=run_id, **given)
             if self._is_late() or time.monotonic() >= until:
                 yield from self._refuse()
             yield Pause(_LOOK_SECONDS)

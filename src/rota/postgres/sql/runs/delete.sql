@@ -1,1 +1,0 @@
-SELECT rota.delete_run(run_id => %(id)s::bigint, reason => %(reason)s::text, actor => %(actor)s::text)
