@@ -86,4 +86,9 @@ async def test_a_trend_beside_the_day_before(api: httpx.AsyncClient, shop: rota.
     assert (found["step_seconds"], len(found["now"]["failed"]), found["queued"]) == (300, 72, 1)
     assert len(found["before"]["pickup_p95_ms"]) == 72
     problem(await api.get("/api/v1/stats/trend", params={"job": "no"}), 404, "unknown_job")
-    problem(await api.get("/api/v1/stats/trend", params={"span": "2h"}), 422, "invalid")
+    refused = await api.get("/api/v1/stats/trend", params={"span": "2h"})
+    assert problem(refused, 422, "input_error")["field"] == "span"
+    ago = await api.get(
+        "/api/v1/stats", params={"since": "3d", "until": "1d", "step_seconds": "1h"}
+    )
+    assert (ago.status_code, ago.json()["step_seconds"]) == (200, 3600)

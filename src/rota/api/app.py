@@ -15,7 +15,6 @@ from rota.api.idempotency import Idempotency
 from rota.api.limits import BodyLimit, RateLimit
 from rota.api.operations import routes_of
 from rota.api.routes import (
-    audit,
     bulk,
     cleanup,
     error_groups,
@@ -37,7 +36,6 @@ from rota.api.routes import (
     tenants,
     timings,
     views,
-    why,
 )
 from rota.api.routing import Paths
 from rota.api.schemas.problem import ALWAYS, problems
@@ -71,12 +69,12 @@ ROUTES = (
     routes_of("limits", float, str, str),
     routes_of("workers", int),
     events.routes,
-    audit.routes,
+    routes_of("audit", int),
     retention.routes,
     cleanup.routes,
     settings.routes,
     stats.routes,
-    why.routes,
+    find.why_routes,
     find.routes,
     stream.routes,
 )

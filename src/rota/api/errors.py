@@ -166,7 +166,8 @@ def as_problem(error: errors.RotaError, face: Face = "rest") -> ProblemError:
         detail = (kind.__doc__ or "").strip() or "not available"
         return ProblemError(status, code_of(type(error)), detail, headers=headers)
     hint = said(error.hint or "", face) or None
-    return ProblemError(status, code_of(type(error)), said(str(error), face), hint=hint)
+    text = said(str(error), face)
+    return ProblemError(status, code_of(type(error)), text, field=error.field, hint=hint)
 
 
 def _of_database(error: errors.DatabaseError) -> ProblemError:

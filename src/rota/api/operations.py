@@ -42,9 +42,9 @@ def routes_of(many: str, *place: type) -> APIRouter:
     commands = commands_of(many)
     routes, noun = router(many), commands.noun
     get, page_plan = plan_of(commands, "get"), plan_of(commands, "list")
-    _add(routes, f"/{many}", _list(noun, page_plan, place), page(view_of(noun.record)), {})
+    add_route(routes, f"/{many}", _list(noun, page_plan, place), page(view_of(noun.record)), {})
     model = view_of(_details(get))
-    _add(routes, _path(noun, get), _get(noun, get), model, problems(404) | _tag(noun))
+    add_route(routes, _path(noun, get), _get(noun, get), model, problems(404) | _tag(noun))
     add_operations(routes, many)
     return routes
 
@@ -61,7 +61,7 @@ def _details(get: Any) -> type:
     return found
 
 
-def _add(
+def add_route(
     routes: APIRouter,
     path: str,
     endpoint: Any,
@@ -106,13 +106,13 @@ def _list(noun: Noun, plan: Any, place: tuple[type, ...]) -> Any:
         commands = getattr(scope, noun.many)
         return page_of(kind, await commands.page(cursor=at, limit=limit, **given))
 
-    parameters = [_query(one) for one in filters]
+    parameters = [query_of(one) for one in filters]
     extra = [("limit", Limit, 50), ("cursor", Cursor, None)]
     parameters += [
         inspect.Parameter(name, _PARAMETER, annotation=kind, default=default)
         for name, kind, default in extra
     ]
-    return _named(endpoint, f"list_{noun.many}", _summary(plan), parameters)
+    return shaped(endpoint, f"list_{noun.many}", summary_of(plan), parameters)
 
 
 def _get(noun: Noun, plan: Any) -> Any:
@@ -122,8 +122,8 @@ def _get(noun: Noun, plan: Any) -> Any:
         return found
 
     target, *rest = arguments_of(plan)
-    parameters = [_target(target), *map(_query, rest)]
-    return _named(endpoint, f"get_{noun.code}", _summary(plan), [*parameters, _RESPONSE])
+    parameters = [_target(target), *map(query_of, rest)]
+    return shaped(endpoint, f"get_{noun.code}", summary_of(plan), [*parameters, _RESPONSE])
 
 
 def _set_etag(noun: Noun, response: Response, record: Any) -> None:
@@ -148,7 +148,7 @@ def _add_operation(routes: APIRouter, noun: Noun, operation: Operation, details:
     else:
         model = _result(noun, operation)
     endpoint = _act(noun, operation, has_body=method != "DELETE")
-    _add(routes, path, endpoint, model, responses, method, operation.status)
+    add_route(routes, path, endpoint, model, responses, method, operation.status)
 
 
 def _address(noun: Noun, operation: Operation) -> tuple[str, str]:
@@ -211,12 +211,12 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
         if one.name == "version":
             parameters.append(_parameter(one.name, Version))
         elif (one.name == "tenant" and operation.has_tenant) or not has_body:
-            parameters.append(_query(one))
+            parameters.append(query_of(one))
         else:
             inputs.append(one)
     if inputs:
         parameters.append(_body(noun, operation, inputs))
-    return _named(endpoint, operation.name_of(noun), operation.summary, parameters)
+    return shaped(endpoint, operation.name_of(noun), operation.summary, parameters)
 
 
 def _body(noun: Noun, operation: Operation, inputs: list[Argument]) -> inspect.Parameter:
@@ -270,7 +270,8 @@ def _type(one: Argument) -> Any:
         case "duration":
             kind = Annotated[Seconds, Field(**bounds)]
         case "moment":
-            schema = {"type": "string", "examples": ["2h", "2026-03-08T09:00:00Z"]}
+            shown = [str(field.example or "2h"), "2026-03-08T09:00:00Z"]
+            schema = {"type": "string", "examples": shown}
             kind = Annotated[Any, BeforeValidator(_reader(one)), WithJsonSchema(schema)]
         case "words":
             word: Any = _text(one)
@@ -322,21 +323,21 @@ def _target(one: Argument) -> inspect.Parameter:
     return _parameter(one.name, Annotated[str, name])
 
 
-def _query(one: Argument) -> inspect.Parameter:
+def query_of(one: Argument) -> inspect.Parameter:
     if one.kind == "pairs":
         read: Any = Annotated[Metadata, AfterValidator(read_metadata)]
         return inspect.Parameter(one.name, _PARAMETER, annotation=read, default=None)
-    default = _default(one)
+    default = inspect.Parameter.empty if one.is_required else _default(one)
     about = Query(description=_description(one))
     annotated: Any = Annotated[_type(one), about]
     return inspect.Parameter(one.name, _PARAMETER, annotation=annotated, default=default)
 
 
-def _summary(plan: Any) -> str:
+def summary_of(plan: Any) -> str:
     return (inspect.getdoc(plan) or "").partition("\n\n")[0]
 
 
-def _named(endpoint: Any, name: str, text: str, parameters: list[inspect.Parameter]) -> Any:
+def shaped(endpoint: Any, name: str, text: str, parameters: list[inspect.Parameter]) -> Any:
     """The endpoint with the signature from which FastAPI reads its parameters."""
     scope = inspect.Parameter("scope", _PARAMETER, annotation=Scoped)
     endpoint.__signature__ = inspect.Signature([scope, *parameters])

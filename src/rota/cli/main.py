@@ -81,6 +81,8 @@ def fail(error: Exception, flags: Collection[str] = ()) -> int:
 _RENAMED = {
     "--payload": "--default-payload",
     "--sql": "--function-name",
+    "--noun": "--object-type",
+    "--subject": "--object-id",
     "--for": "--until",
     "--per": "--period",
     "--job": "--jobs",

@@ -15,7 +15,7 @@ import typer
 
 from rota.cli.session import actor, administer
 from rota.cli.tenants.whose import named, refuse_slash, whole_name
-from rota.cli.terminal import paging, times, values
+from rota.cli.terminal import names, paging, times, values
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.flags import Absolute, Json, NameOption
 from rota.cli.terminal.output import print_json, say
@@ -159,18 +159,27 @@ def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
             off = "" if one.default is False else f"/--no-{one.flag[2:]}"
             annotation: Any = Annotated[bool | None, typer.Option(one.flag + off, help=about)]
         elif one.is_positional:
-            place = typer.Argument(metavar=one.name.upper(), help=about)
+            shown = one.field.metavar or one.name.upper()
+            complete = _COMPLETE.get(one.name)
+            place = typer.Argument(metavar=shown, help=about, autocompletion=complete)
             yield inspect.Parameter(one.name, _KEYWORD, annotation=Annotated[str, place])
             continue
         elif one.kind in _REPEATABLE:
             option = typer.Option(one.flag, metavar=metavar, help=f"{about[:-1]}; repeatable.")
             annotation = Annotated[list[str] | None, option]
         else:
-            annotation = Annotated[str | None, typer.Option(one.flag, metavar=metavar, help=about)]
+            complete = _COMPLETE.get(one.name)
+            option = typer.Option(one.flag, metavar=metavar, help=about, autocompletion=complete)
+            annotation = Annotated[str | None, option]
         default = inspect.Parameter.empty if one.is_required else None
         yield inspect.Parameter(one.name, _KEYWORD, annotation=annotation, default=default)
 
 
+# How the shell completes values, by the name of the argument.
+_COMPLETE = {
+    "job": names.job_names, "queue": names.queue_names, "tenant": names.tenant_names,
+    "schedule": names.schedule_names, "subject": names.subject_names,
+}  # fmt: skip
 _METAVARS = {
     "flag": "", "whole": "N", "number": "N", "duration": "90s", "moment": "2h|TIME",
     "choice": "WORD", "words": "A,B", "text": "TEXT", "object": "JSON", "pairs": "KEY:VALUE",
@@ -187,7 +196,13 @@ def _help(one: Argument) -> str:
     means = one.field.none_means
     none = f" {one.field.none}: {means}." if one.is_optional and means else ""
     reads = " @FILE reads it from a file, - from standard input." if one.kind == "object" else ""
-    return one.field.help + choices + reads + (none if one.default is ... else "")
+    text = one.field.help + choices + reads + (none if one.default is ... else "")
+    return text + _default(one)
+
+
+def _default(one: Argument) -> str:
+    is_value = isinstance(one.default, str | int | float) and not isinstance(one.default, bool)
+    return f" Default: {one.default}." if is_value and one.default != "" else ""
 
 
 def read_flags(arguments: Any, texts: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -59,10 +59,17 @@ _NOUNS = {
     "cleanup": "database.cleanup",
     "config": "config",
 }
-# Nouns whose commands are derived from their operations, which import drivers: their help in the
+# Nouns and commands that are derived from declarations, which import drivers: their help in the
 # list of all commands.
 DECLARED = {
     "jobs": "Jobs: functions that applications declare.",
+    "why": "Explain why something is not running, or what happened to it.",
+    "find": "Find runs, schedules, jobs, queues and workers.",
+    "stats": "Show run counts, throughput, failures and durations.",
+    "trend": "Show throughput, latency and backlog over time.",
+    "attention": "List what needs attention.",
+    "doctor": "Check the installation.",
+    "audit": "Audit trail: who did what, when and why.",
     "queues": "Queues: named groups of runs that workers claim from.",
     "limits": "Limits: concurrency, rate and ordering of runs.",
     "tenants": "Tenants: fair shares, quotas, retention and data.",
@@ -91,9 +98,13 @@ def program(name: str | None = None, *, is_outline: bool = False) -> typer.Typer
     )
     made.callback()(_options)
     for word, (module, takes_anything) in _COMMANDS.items():
-        if name in (None, word):
+        about = DECLARED.get(word)
+        if is_outline and about:
+            made.command(word, short_help=about)(_nothing)
+        elif name in (None, word):
             settings = _PASSED_ON if takes_anything else None
-            made.command(word, context_settings=settings)(getattr(_room(module), word))
+            run = getattr(_room(module), word)
+            made.command(word, short_help=about, context_settings=settings)(run)
     for word, module in _NOUNS.items():
         if is_outline and word in DECLARED:
             made.add_typer(typer.Typer(name=word, help=DECLARED[word]))
@@ -167,6 +178,10 @@ def _first_word(words: Sequence[str]) -> str | None:
         elif not word.startswith("-"):
             return word if word in _COMMANDS or word in _NOUNS else None
     return None
+
+
+def _nothing() -> None:
+    """Stands for a command in an outline."""
 
 
 def _room(module: str) -> Any:

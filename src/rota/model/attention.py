@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
+
+from rota.model.fields import Field
 
 LEAST_SLOW_SECONDS = 60.0
 # With this many attempts the p99 is meaningful; with fewer, only the longest duration is used.
@@ -22,17 +24,35 @@ class Need:
     sentence, `command` the command that fixes it or shows more.
     """
 
-    kind: str
-    state: str
-    subject: str
-    name: str
-    noun: str
-    says: str
-    reason: str | None = None
-    since: datetime | None = None
-    tenant: str = ""
-    figures: dict[str, Any] = field(default_factory=dict)
-    command: str | None = None
+    kind: Annotated[str, Field("Kind of item: `failing_job`, `paused_queue`, …", "paused_queue")]
+    state: Annotated[
+        str, Field("State in one word: `failed`, `paused`, `late`, `lost`, `warn`, …", "paused")
+    ]
+    subject: Annotated[
+        str,
+        Field("Type of object: `job`, `queue`, `schedule`, `run`, `worker` or `limit`.", "queue"),
+    ]
+    name: Annotated[str, Field("Name, or run ID.", "mail")]
+    noun: Annotated[str, Field("Start of the sentence, before the name.", "Queue")]
+    says: Annotated[
+        str,
+        Field(
+            "Rest of the sentence, with the figures and what is usual.",
+            "is paused: 12 runs wait, the oldest for 2 h 14 min",
+        ),
+    ]
+    reason: Annotated[
+        str | None,
+        Field("Reason, or the last error; null if unknown.", "by grace: “provider is down”"),
+    ] = None
+    since: Annotated[datetime | None, Field("Since when.", "2026-03-08T07:45:00Z")] = None
+    tenant: Annotated[str, Field("Tenant; empty: no tenant.", "")] = ""
+    figures: Annotated[
+        dict[str, Any], Field("Figures in the sentence.", {"waiting": 12, "oldest_seconds": 8040.0})
+    ] = field(default_factory=dict)
+    command: Annotated[
+        str | None, Field("Command to fix or inspect it.", "rota queues resume mail")
+    ] = None
 
     @property
     def sentence(self) -> str:
@@ -49,10 +69,10 @@ class Need:
 class KindCount:
     """The number of items of one kind, listed or not."""
 
-    kind: str
-    subject: str
-    state: str
-    count: int
+    kind: Annotated[str, Field("Kind of item.", "paused_queue")]
+    subject: Annotated[str, Field("Type of object.", "queue")]
+    state: Annotated[str, Field("Current state.", "paused")]
+    count: Annotated[int, Field("Number of items, listed or not.", 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +80,10 @@ class Attention:
     """Everything that needs attention, most severe first. Of each kind only the first few are
     listed; `total` counts them all."""
 
-    at: datetime
-    total: int
-    needs: list[Need]
-    kinds: list[KindCount]
+    at: Annotated[datetime, Field("Current time of the database's clock.")]
+    total: Annotated[int, Field("Number of items that need attention.", 1)]
+    needs: Annotated[list[Need], Field("First items of each kind, most severe kind first.")]
+    kinds: Annotated[list[KindCount], Field("Number of items of each kind.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, TypedDict
+
+from rota.model.asked import BIGGEST_ID, OfTenant, Since, Until
+from rota.model.fields import Field
+
+EntryId = Annotated[int, Field("Audit entry ID.", 12, least=1, most=BIGGEST_ID, metavar="ID")]
+
+
+class AuditFilters(TypedDict, total=False):
+    """Filters of the audit trail."""
+
+    actor: Annotated[str | None, Field("Filter by actor, e.g. cli:ada.", "cli:ada", metavar="NAME")]
+    action: Annotated[
+        str | None,
+        Field("Filter by action, e.g. run.cancelled.", "run.cancelled", metavar="ACTION"),
+    ]
+    object_type: Annotated[
+        str | None,
+        Field(
+            "Filter by type of object: run, job, schedule, queue, worker, …",
+            "queue",
+            metavar="NOUN",
+        ),
+    ]
+    object_id: Annotated[
+        str | None,
+        Field("Filter by name or ID of the object.", "mail", longest=400, metavar="NAME|ID"),
+    ]
+    tenant: OfTenant
+    since: Since
+    until: Until
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,17 +43,17 @@ class AuditEntry:
     `db_user` the database login. `before` and `after` contain the values that the action
     changed."""
 
-    id: int
-    at: datetime
-    actor: str
-    db_user: str
-    action: str
-    object_type: str
-    object_id: str
-    tenant: str
-    before: Any
-    after: Any
-    reason: str | None
+    id: Annotated[int, Field("ID.", 12)]
+    at: Annotated[datetime, Field("Time of the change.")]
+    actor: Annotated[str, Field("Who did it.", "api:admin")]
+    db_user: Annotated[str, Field("Database login used.", "rota")]
+    action: Annotated[str, Field("What was done.", "queue.paused")]
+    object_type: Annotated[str, Field("Type of object.", "queue")]
+    object_id: Annotated[str, Field("Name or ID of the object.", "mail")]
+    tenant: Annotated[str, Field("Tenant.", "")]
+    before: Annotated[Any, Field("Values before the change.")]
+    after: Annotated[Any, Field("Values after the change.", {"is_paused": True})]
+    reason: Annotated[str | None, Field("Reason.", "the provider is down")]
 
     @property
     def changes(self) -> list[Change]:

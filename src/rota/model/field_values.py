@@ -14,7 +14,7 @@ from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
 from rota.model.json_bounds import check_bounds
 
 if TYPE_CHECKING:
-    from rota.model.fields import Argument, Kind
+    from rota.model.fields import Argument, Kind, Moment
 
 MOMENT_EXAMPLES = "2h, or 2026-11-02T08:00Z"
 # What a person types to select all names.
@@ -32,6 +32,12 @@ def read_moment(
     except ValueError:
         return None
     return at if at.tzinfo is not None or local is None else local(at)
+
+
+def past_instant(at: Moment | None, now: datetime) -> datetime | None:
+    """Return an instant; a duration counts back from now."""
+    found = read_moment(at) if isinstance(at, str) else at
+    return now - found if isinstance(found, timedelta) else found
 
 
 def _read_flag(argument: Argument, value: Any) -> bool:

@@ -4,12 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 from rota.errors import InputError
+from rota.model.durations import Duration
+from rota.model.fields import Check, Field
 
 # The spans, and the step of each; each step divides a day, so that yesterday's steps align.
 STEPS: dict[int, int] = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
 DAY = timedelta(days=1)
+
+
+def _check_span(name: str, seconds: float) -> float:
+    if seconds not in STEPS:
+        raise InputError(f"a trend cannot cover {seconds:g} s", hint="choose 1h, 6h, 24h or 7d")
+    return seconds
+
+
+Span = Annotated[
+    Duration,
+    Field(
+        "How far back: 1h (intervals of a minute), 6h (5 minutes), 24h (15 minutes) or 7d "
+        "(2 hours).",
+        "6h",
+        metavar="SPAN",
+    ),
+    Check(_check_span),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +43,29 @@ class Curve:
     it.
     """
 
-    succeeded: list[int]
-    failed: list[int]
-    p50_ms: list[float | None]
-    p95_ms: list[float | None]
-    p99_ms: list[float | None]
-    pickup_p50_ms: list[float | None]
-    pickup_p95_ms: list[float | None]
-    pickup_p99_ms: list[float | None]
-    queued: list[int | None]
-    running: list[int | None]
-    oldest_seconds: list[float | None]
+    succeeded: Annotated[list[int], Field("Attempts that succeeded in each interval.", [117, 120])]
+    failed: Annotated[list[int], Field("Attempts that failed, timed out or were lost.", [3, 0])]
+    p50_ms: Annotated[
+        list[float | None], Field("Median duration; null if no attempt finished.", [61.0, 58.0])
+    ]
+    p95_ms: Annotated[list[float | None], Field("95th percentile.", [240.0, 220.0])]
+    p99_ms: Annotated[list[float | None], Field("99th percentile.", [410.0, 390.0])]
+    pickup_p50_ms: Annotated[
+        list[float | None],
+        Field("Median pick-up latency, from due to claimed; null if not measured.", [4.1, 3.9]),
+    ]
+    pickup_p95_ms: Annotated[list[float | None], Field("95th percentile.", [84.0, 61.0])]
+    pickup_p99_ms: Annotated[list[float | None], Field("99th percentile.", [212.0, 180.0])]
+    queued: Annotated[
+        list[int | None],
+        Field(
+            "Backlog at the end of the interval; null if not counted, or for a single job.", [3, 0]
+        ),
+    ]
+    running: Annotated[list[int | None], Field("Running attempts at that time.", [2, 1])]
+    oldest_seconds: Annotated[
+        list[float | None], Field("Longest wait of a run in the interval.", [1.7, 0.0])
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +76,19 @@ class Trend:
     `queued`, `running`, `oldest_seconds` and `oldest_queue` are current values.
     """
 
-    at: datetime
-    since: datetime
-    step_seconds: int
-    steps: int
-    last_seconds: float
-    now: Curve
-    before: Curve
-    queued: int
-    running: int
-    oldest_seconds: float | None
-    oldest_queue: str | None
+    at: Annotated[datetime, Field("Current time of the database's clock.", "2026-03-08T09:59:30Z")]
+    since: Annotated[datetime, Field("Start of the first interval.", "2026-03-08T09:58:00Z")]
+    step_seconds: Annotated[int, Field("Interval length.", 60)]
+    steps: Annotated[int, Field("Number of intervals.", 2)]
+    last_seconds: Annotated[float, Field("Elapsed seconds of the last interval.", 30.0)]
+    now: Annotated[Curve, Field("Values, one for each interval.")]
+    before: Annotated[Curve, Field("The same, a day earlier.")]
+    queued: Annotated[int, Field("Runs waiting now.", 3)]
+    running: Annotated[int, Field("Attempts running now.", 2)]
+    oldest_seconds: Annotated[
+        float | None, Field("Age of the oldest run that a worker may take.", 1.7)
+    ]
+    oldest_queue: Annotated[str | None, Field("Queue of the oldest run.", "mail")]
 
     def per_minute(self, counts: list[int]) -> list[float]:
         """Counts per interval as rates per minute. The last interval is divided by the time that
@@ -89,12 +124,7 @@ class Steps:
 
 
 def steps_of(span: timedelta, now: datetime) -> Steps:
-    """Raise InputError for a span that no chart has."""
-    seconds = STEPS.get(round(span.total_seconds()))
-    if seconds is None:
-        raise InputError(
-            f"a trend cannot cover {span.total_seconds():g} s", hint="choose 1 h, 6 h, 24 h or 7 d"
-        )
+    seconds = STEPS[round(span.total_seconds())]
     begun = int(now.timestamp()) // seconds * seconds
     until = datetime.fromtimestamp(begun + seconds, UTC)
     return Steps(until - span, until, seconds)

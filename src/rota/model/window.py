@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from rota.errors import InputError
+from rota.model.field_values import past_instant
+from rota.model.fields import Moment
 
 Unit = Literal["minute", "hour", "day"]
 UNITS: dict[Unit, int] = {"minute": 60, "hour": 3600, "day": 86_400}
@@ -50,28 +52,26 @@ def whole(since: datetime, until: datetime) -> StatsWindow:
     return _window(since, until, unit)
 
 
-def stepped(range_: StatsWindow, step: int | None) -> tuple[StatsWindow, int]:
+def stepped(range_: StatsWindow, step: float | None) -> tuple[StatsWindow, int]:
     """Return the window and the step in seconds for a series of the same range."""
     length = range_.seconds
     if step is None:
         step = next((size for size in _STEPS if length / size <= _USUAL_STEPS), _STEPS[-1])
     if step < 60 or step % 60:
-        raise InputError(f"a step must be a whole number of minutes, not {step} s")
+        raise InputError(f"a step must be a whole number of minutes, not {step:g} s")
     if length / step > MOST_STEPS:
         raise InputError(
-            f"{int(length / step)} steps of {step} s are more than {MOST_STEPS}",
+            f"{int(length / step)} steps of {step:g} s are more than {MOST_STEPS}",
             hint="choose longer steps or a shorter range",
         )
     unit: Unit = "day" if step % 86_400 == 0 else "hour" if step % 3600 == 0 else "minute"
-    return _window(range_.since, range_.until, unit), step
+    return _window(range_.since, range_.until, unit), int(step)
 
 
-def bounds(
-    since: datetime | timedelta | None, until: datetime | None, now: datetime
-) -> tuple[datetime, datetime]:
+def bounds(since: Moment | None, until: Moment | None, now: datetime) -> tuple[datetime, datetime]:
     """Return the requested range, checked; the last hour by default."""
-    end = until or now
-    start = end - since if isinstance(since, timedelta) else since or end - DEFAULT
+    end = past_instant(until, now) or now
+    start = past_instant(since, end) or end - DEFAULT
     if start.utcoffset() is None or end.utcoffset() is None:
         raise InputError("since and until need a time zone")
     if start >= end:

@@ -71,6 +71,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "bulk": ("rota.operations.runs.bulk_actions", "BulkCommands"),
     "views": ("rota.operations.runs.views", "ViewCommands"),
     "jobs": ("rota.operations.jobs", "JobCommands"),
+    "audit": ("rota.operations.reports.audit", "AuditCommands"),
 }
 
 
@@ -256,25 +257,31 @@ def operation(
 
     def declare(plan: Callable[Concatenate[Any, P], Plan[T]]) -> Command[P, T]:
         declared = Operation(verb=plan.__name__, says=says, plan=plan, **about)
-        return Command(_checked(plan, declared), operation=declared)
+
+        def check(commands: Any, given: dict[str, Any]) -> dict[str, Any]:
+            return declared.check(commands.noun, given)
+
+        return Command(checked(plan, check), operation=declared)
 
     return declare
 
 
-def _checked(plan: Callable[..., Any], declared: Operation) -> Callable[..., Any]:
+def checked(
+    plan: Callable[..., Any], check: Callable[[Any, dict[str, Any]], dict[str, Any]]
+) -> Callable[..., Any]:
     """The plan, which begins with arguments that were checked, before anything is sent."""
     signature = inspect.signature(plan)
     names = list(signature.parameters)
 
-    def checked(commands: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def begin(commands: Any, /, *args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(commands, *args, **kwargs)
         given = dict(zip(names, bound.args, strict=False)) | bound.kwargs
         del given[names[0]]
-        return plan(commands, **declared.check(commands.noun, given))
+        return plan(commands, **check(commands, given))
 
-    checked.__name__, checked.__doc__ = plan.__name__, plan.__doc__
-    checked.__wrapped__ = plan  # type: ignore[attr-defined]  # for inspect.signature
-    return checked
+    begin.__name__, begin.__doc__ = plan.__name__, plan.__doc__
+    begin.__wrapped__ = plan  # type: ignore[attr-defined]  # for inspect.signature
+    return begin
 
 
 @cache

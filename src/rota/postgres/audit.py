@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from rota.errors import AuditEntryNotFound
 from rota.model.audit import AuditEntry
-from rota.model.list_filters import TimeOrder
+from rota.model.field_values import past_instant
+from rota.model.fields import Moment
 from rota.model.page import PAGE_BYTES, Page
 from rota.postgres.clock import read_clock
-from rota.postgres.pages import check_order, read_page
+from rota.postgres.pages import read_page
 from rota.postgres.plans import Ask, Plan
 
 T = TypeVar("T")
@@ -59,15 +59,14 @@ _FILTERS = ("id", "actor", "action", "object_type", "object_id", "tenant")
 
 def page_audit(
     *,
-    since: datetime | timedelta | None = None,
-    until: datetime | timedelta | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
     order: str = "newest",
     cursor: Sequence[Any] | None = None,
     limit: int = 50,
     value_bytes: int | None = None,
     **filters: Any,
 ) -> Plan[Page[AuditEntry]]:
-    order = check_order(order, TimeOrder)
     now = yield from read_clock()
     params = dict.fromkeys(_FILTERS) | filters
     params |= {
@@ -82,11 +81,6 @@ def page_audit(
             most_bytes=None if value_bytes is None else PAGE_BYTES,
         )
     )  # fmt: skip
-
-
-def past_instant(at: datetime | timedelta | None, now: datetime) -> datetime | None:
-    """Return an instant; a timedelta counts back from now."""
-    return now - at if isinstance(at, timedelta) else at
 
 
 def find_entry(entry_id: int) -> Plan[AuditEntry]:

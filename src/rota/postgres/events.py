@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, Unpack, get_args
 
 from rota.errors import EventNotFound, FilterError, WatchNotFound
 from rota.model.event import BindingInfo, EventFilters, EventInfo, Outcome
+from rota.model.field_values import past_instant
 from rota.model.list_filters import TimeOrder
 from rota.model.page import PAGE_BYTES, Page
 from rota.model.watch import Received, Refusal, Replayed, WatchInfo
 from rota.model.wording import listed
-from rota.postgres.audit import act_as, past_instant, write_audit
+from rota.postgres.audit import act_as, write_audit
 from rota.postgres.clock import read_clock
 from rota.postgres.pages import check_filters, check_order, like, read_page
 from rota.postgres.plans import Ask, Plan, Rows

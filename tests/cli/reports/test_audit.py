@@ -25,8 +25,8 @@ def test_filters(cli: Cli) -> None:
     assert found() == ["queue.paused", "queue.resumed", "queue.paused"]
     assert found("--actor", "cli:bob") == ["queue.resumed"]
     assert found("--action", "queue.paused", "--limit", 1) == ["queue.paused"]
-    assert found("--noun", "queue", "--subject", "web") == ["queue.paused"]
-    assert found("--noun", "run") == []
+    assert found("--object-type", "queue", "--object-id", "web") == ["queue.paused"]
+    assert found("--object-type", "run") == []
     assert len(found("--since", "1h")) == 3
     assert found("--until", "1h") == []
     assert found("--tenant", "acme") == []

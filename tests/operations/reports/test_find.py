@@ -69,7 +69,7 @@ async def test_of_each_kind_so_many_at_most(app: rota.App, conn: Conn) -> None:
 
 @pytest.mark.parametrize("text", ["", " \0 ", "x" * 201])
 async def test_no_text_or_too_much(app: rota.App, text: str) -> None:
-    with pytest.raises(rota.FilterError, match="characters"):
+    with pytest.raises(rota.FilterError, match="character"):
         await app.find.named(text)
     with pytest.raises(rota.FilterError, match="limit"):
         await app.find.named("x", limit=0)

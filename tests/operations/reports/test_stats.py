@@ -118,14 +118,14 @@ async def test_a_series_has_the_steps_asked_for(app: rota.App, clock: Clock) -> 
         await done(app, "mail", "succeeded", 1.0)
     clock.set(start + timedelta(minutes=40))
 
-    found = await app.stats.get(since=start, step=timedelta(minutes=5))
+    found = await app.stats.get(since=start, step_seconds=timedelta(minutes=5))
 
     assert found.step_seconds == 300
     assert [(it.at, it.activity.attempts) for it in found.series] == [
         (start, 3),
         (start + timedelta(minutes=30), 1),
     ]
-    by_minute = await app.stats.get(since=start - timedelta(hours=23), step=60)
+    by_minute = await app.stats.get(since=start - timedelta(hours=23), step_seconds=60)
     assert [it.at for it in by_minute.series] == [
         start + timedelta(minutes=m) for m in (0, 1, 2, 31)
     ]
@@ -144,7 +144,7 @@ async def test_an_hour_that_comes_twice_is_two_hours(
     clock.set(start)
     await done(app, "mail", "succeeded", *[1.0] * 3600)
     clock.set(start + timedelta(minutes=31))
-    found = await app.stats.get(since=start, step=timedelta(minutes=30))
+    found = await app.stats.get(since=start, step_seconds=timedelta(minutes=30))
     (step,) = found.series
     assert (step.at, step.at.utcoffset()) == (start, timedelta(0))
     assert step.activity.per_second == pytest.approx(2.0)
@@ -156,9 +156,9 @@ async def test_an_hour_that_comes_twice_is_two_hours(
         ({"since": timedelta(seconds=-5)}, "before until"),
         ({"since": timedelta(days=500)}, "400 days"),
         ({"since": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
-        ({"step": 90}, "whole number of minutes"),
-        ({"step": 0}, "whole number of minutes"),
-        ({"since": timedelta(days=30), "step": 60}, "more than 1500"),
+        ({"step_seconds": 90}, "whole number of minutes"),
+        ({"step_seconds": 0}, "from 60"),
+        ({"since": timedelta(days=30), "step_seconds": 60}, "more than 1500"),
     ],
 )
 async def test_a_range_that_cannot_be_read_is_refused(

@@ -1,34 +1,14 @@
-"""Search by name or id."""
+"""Search by name or id, and explanations of why something does not run."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-from fastapi import Query
-
+from rota.api.reads import add_read
 from rota.api.routing import router
-from rota.api.schemas.find import HitView
-from rota.api.schemas.views import list_of
-from rota.api.state import Scoped
-from rota.operations.reports.find import MOST_TEXT
+from rota.api.schemas.problem import problems
+from rota.operations.reports.find import FindCommands
+from rota.operations.reports.why import WhyCommands
 
 routes = router("find")
-
-
-@routes.get("/find", response_model=list_of(HitView), operation_id="find")
-async def find(
-    scope: Scoped,
-    text: Annotated[
-        str,
-        Query(
-            min_length=1,
-            max_length=MOST_TEXT,
-            description="Run ID or key, or part of a name; case is ignored.",
-        ),
-    ],
-    limit: Annotated[int, Query(ge=1, le=100, description="Maximum results of each kind.")] = 8,
-) -> Any:
-    """Find runs by ID or key, then schedules, jobs, queues and workers whose name contains the
-    text.
-    """
-    return await scope.find.named(text, limit=limit)
+add_read(routes, "/find", "find", "find", FindCommands.named)
+why_routes = router("why")
+add_read(why_routes, "/why", "why", "why", WhyCommands.ask, problems(404))

@@ -121,7 +121,8 @@ def _example(hint: Any) -> Any:
         return example_of(inner)
     if get_origin(inner) is list and is_dataclass(get_args(inner)[0]):
         return [example_of(get_args(inner)[0])]
-    return _AT if inner is datetime else field and field.example
+    shown = field and field.example
+    return shown or _AT if inner is datetime else shown
 
 
 def _nested(inner: Any) -> Any:

@@ -6,41 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli.session import administer
-from rota.cli.terminal.flags import Json
-from rota.cli.terminal.output import print_json, say, table
+from rota.cli.reads import option, read_command
+from rota.cli.terminal.output import say, table
 from rota.cli.terminal.place import whole_command
+from rota.operations.reports.doctor import DoctorCommands
 
 if TYPE_CHECKING:
+    from rota.app import App
     from rota.model.finding import Finding, Report
 
+Every = Annotated[bool, typer.Option("--all", help="Also list checks that passed.")]
 _WORDS = {"bad": "NEEDS ACTION", "warn": "WORTH A LOOK"}
 
 
-def doctor(
-    ctx: typer.Context,
-    every: Annotated[bool, typer.Option("--all", help="Also list checks that passed.")] = False,
-    json: Json = False,
-) -> None:
-    """Check the installation. Covers the server, schema, workers, scheduler, transactions, tables
-    and connections. Exits with 1 if anything needs action."""
-    with administer(ctx) as app:
-        found = app.doctor.sync.get()
-    if json:
-        print_json(found)
-    else:
-        _show(found, every)
-    if found.bad:
-        raise typer.Exit(1)
-
-
-def _show(found: Report, with_fine: bool) -> None:
+def _show(ctx: typer.Context, app: App, found: Report) -> None:
     needs = "needs" if found.bad == 1 else "need"
     say(f"{found.bad} {needs} action, {found.warn} worth a look, {found.ok} OK")
     for finding in found.findings:
         if finding.verdict != "ok":
             _finding(finding)
-    if with_fine:
+    if ctx.params["every"]:
         say("")
         fine = [finding for finding in found.findings if finding.verdict == "ok"]
         table(("OK", "FIGURE", "LIMIT"), [(it.title, it.figure, it.limit or "") for it in fine])
@@ -56,3 +41,9 @@ def _finding(one: Finding) -> None:
         say(f"    Do: {one.advice}")
     for command in one.commands:
         say(f"        {whole_command(command)}")
+
+
+doctor = read_command(
+    "doctor", DoctorCommands.get, _show, options=(option("every", Every, False),),
+    code=lambda found: 1 if found.bad else 0, note="Exits with 1 if anything needs action.",
+)  # fmt: skip

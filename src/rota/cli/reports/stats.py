@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from rota.cli.session import administer
-from rota.cli.terminal import times, values
-from rota.cli.terminal.flags import Absolute, Json
-from rota.cli.terminal.output import facts, heading, print_json, remark, table
+from rota.cli.reads import read_command
+from rota.cli.terminal import times
+from rota.cli.terminal.output import facts, heading, remark, table
 from rota.cli.terminal.watch import watched
 from rota.model.words import number, percent, plural, rate
+from rota.operations.reports.stats import StatsCommands
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rota.app import App
     from rota.model.stats import Activity, QueueDepth, Stats
 
 QUEUES = ("QUEUE", "QUEUED>", "HELD>", "OLDEST>", "SCHEDULED>", "BLOCKED>", "RUNNING>")
@@ -24,49 +25,8 @@ _DONE = ("ATTEMPTS>", "RATE>", "FAILED>", "P50>", "P95>", "P99>", "LONGEST>")
 _STEPS_SHOWN = 30
 
 
-@watched
-def stats(
-    ctx: typer.Context,
-    job: Annotated[str | None, typer.Option(metavar="NAME", help="Only this job.")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only this queue.")] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help=f"Start of the period: {values.DURATION} ago, or a time. Default: 1h.",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End of the period. Default: now.")
-    ] = None,
-    step: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="Also show figures per interval: 1m, 5m, 1h, 1d."),
-    ] = None,
-    absolute: Absolute = False,
-    json: Json = False,
-) -> None:
-    """Show run counts, throughput, failures and durations. Counts are by state and queue; the rest
-    is in total and by job."""
-    start, end = values.since(since, "--since"), values.instant(until, "--until")
-    seconds = values.seconds(step, "--step")
-    if seconds is not None and seconds != int(seconds):
-        values.refuse("--step", f"{step!r} is not a whole number of minutes")
-    with administer(ctx) as app:
-        found = app.stats.sync.get(
-            job=job,
-            queue=queue,
-            since=start,
-            until=end,
-            step=None if seconds is None else int(seconds),
-        )
-    if json:
-        print_json(found)
-        return
-    _show(found, absolute, with_steps=step is not None)
-
-
-def _show(found: Stats, is_absolute: bool, *, with_steps: bool) -> None:
+def _show(ctx: typer.Context, app: App, found: Stats) -> None:
+    is_absolute = ctx.params["absolute"]
     states, total = found.states, found.total
     facts(
         [
@@ -88,7 +48,7 @@ def _show(found: Stats, is_absolute: bool, *, with_steps: bool) -> None:
     if found.jobs:
         heading("Jobs")
         table(("JOB", *_DONE), [(job.job, *_done(job.activity)) for job in found.jobs])
-    if with_steps and found.series:
+    if ctx.params["step_seconds"] is not None and found.series:
         _show_steps(found, is_absolute)
     counted = found.counted_at
     if (found.at - counted).total_seconds() > 1:
@@ -128,3 +88,10 @@ def _share(one: Activity) -> str:
 
 def _age(seconds: float | None) -> str:
     return "" if seconds is None else times.span(seconds)
+
+
+stats = watched(
+    read_command(
+        "stats", StatsCommands.get, _show, note="Intervals are printed if --step is given."
+    )
+)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from rota.cli.session import administer
-from rota.cli.terminal import times, values
-from rota.cli.terminal.flags import Absolute, Json
-from rota.cli.terminal.output import facts, heading, print_json, remark, table
+from rota.cli.reads import read_command
+from rota.cli.terminal import times
+from rota.cli.terminal.output import facts, heading, remark, table
 from rota.cli.terminal.watch import watched
 from rota.model.words import number, plural
+from rota.operations.reports.stats import StatsCommands
 
 if TYPE_CHECKING:
+    from rota.app import App
     from rota.model.trend import Curve, Trend
 
-SPANS = {"1h": 1, "6h": 6, "24h": 24, "7d": 168}
 HEADERS = (
     "FROM", "ENDED>", "DAY BEFORE>", "FAILED>", "DAY BEFORE>", "P95>", "DAY BEFORE>",
     "PICK-UP P95>", "QUEUED>", "OLDEST>",
@@ -26,29 +26,8 @@ HEADERS = (
 _STEPS_SHOWN = 30
 
 
-@watched
-def trend(
-    ctx: typer.Context,
-    job: Annotated[str | None, typer.Option(metavar="NAME", help="Only this job.")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only this queue.")] = None,
-    span: Annotated[
-        str, typer.Option(metavar="SPAN", help=f"How far back: {', '.join(SPANS)}.")
-    ] = "1h",
-    absolute: Absolute = False,
-    json: Json = False,
-) -> None:
-    """Show throughput, latency and backlog over time. Each interval is compared with the same time
-    the day before."""
-    hours = SPANS[values.choice(span, tuple(SPANS), "--span")]
-    with administer(ctx) as app:
-        found = app.stats.sync.trend(job=job, queue=queue, span=timedelta(hours=hours))
-    if json:
-        print_json(found)
-    else:
-        _show(found, absolute)
-
-
-def _show(found: Trend, is_absolute: bool) -> None:
+def _show(ctx: typer.Context, app: App, found: Trend) -> None:
+    is_absolute = ctx.params["absolute"]
     oldest = found.oldest_seconds
     where = f" in {found.oldest_queue}" if found.oldest_queue else ""
     facts(
@@ -83,3 +62,6 @@ def _row(found: Trend, step: int, is_absolute: bool) -> tuple[object, ...]:
         times.took(now.pickup_p95_ms[step]),
         number(queued), "" if oldest is None else times.span(oldest),
     )  # fmt: skip
+
+
+trend = watched(read_command("stats", StatsCommands.trend, _show))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rota.cli.program import DECLARED
-from rota.cli.reports.why import print_reasons
+from rota.cli.reports.reasons import print_reasons
 from rota.cli.runs import filters as flags
 from rota.cli.runs import pages as run_pages
 from rota.cli.runs.filters import filtered

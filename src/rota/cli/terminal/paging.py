@@ -49,8 +49,8 @@ def place(after_id: int | None) -> tuple[int] | None:
 
 def read(kind: str, token: str | None) -> tuple[Any, ...] | None:
     """Return where a page begins. `kind` is the list and its order."""
-    if token is None:
-        return None
+    if token is None or token.isdecimal():
+        return place(None if token is None else int(token))
     try:
         return tuple(read_cursor(kind, token))
     except ValueError:
@@ -62,5 +62,6 @@ def more(shown: int, cursor: tuple[Any, ...] | int | str | None, kind: str = "")
     if cursor is None:
         return
     if isinstance(cursor, tuple):
-        cursor = str(cursor[0]) if len(cursor) == 1 else write_cursor(kind, *cursor)
+        is_id = len(cursor) == 1 and isinstance(cursor[0], int)
+        cursor = str(cursor[0]) if is_id else write_cursor(kind, *cursor)
     remark(f"{shown:,} shown; next page: --after {cursor}")

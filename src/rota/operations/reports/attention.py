@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from rota.model.asked import MostOfEach
 from rota.model.attention import Attention as Seen
 from rota.model.attention import KindCount, Need
-from rota.operations.commands import AsyncCommands, Commands, SyncCommands, command
+from rota.operations.commands import AsyncCommands, Commands, SyncCommands
+from rota.operations.reading import reading
 from rota.operations.reports.needs import KINDS
 from rota.postgres.clock import read_clock
 from rota.postgres.plans import Plan
 
 
 class AttentionCommands(Commands):
-    @command
-    def get(self, *, limit: int = 5) -> Plan[Seen]:
-        """Failing jobs, jobs without a worker, failing workers, paused queues and tenants, blocked
-        schedules, slow runs: the most severe first, at most `limit` of each kind."""
+    @reading()
+    def get(self, *, limit: MostOfEach = 5) -> Plan[Seen]:
+        """List what needs attention, most severe first: jobs that fail more than usual, runs that
+        no worker takes, workers in trouble, paused queues and tenants, stalled schedules, runs that
+        take too long. Each with since when, the reason, and the command to run."""
         return look(limit)
 
 

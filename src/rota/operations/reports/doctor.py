@@ -6,7 +6,8 @@ import time
 from dataclasses import replace
 
 from rota.model.finding import VERDICTS, Finding, Report
-from rota.operations.commands import AsyncCommands, Commands, SyncCommands, command
+from rota.operations.commands import AsyncCommands, Commands, SyncCommands
+from rota.operations.reading import reading
 from rota.operations.reports.checks import CHECKS
 from rota.postgres.clock import read_clock
 from rota.postgres.plans import Plan
@@ -14,10 +15,11 @@ from rota.postgres.statements import render
 
 
 class DoctorCommands(Commands):
-    @command
+    @reading()
     def get(self) -> Plan[Report]:
-        """Check server, schema, workers, ticks, upkeep, old transactions, dead rows, partitions and
-        connections: each with a verdict, its impact, and a recommendation."""
+        """Check the installation: server, schema, workers, scheduler ticks, maintenance, old
+        transactions, dead rows, partitions, connections. Each with a verdict, its impact, and what
+        to do."""
         return _examine(self.database.schema)
 
 

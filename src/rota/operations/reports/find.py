@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from rota.errors import FilterError
+from rota.model.asked import MostOfEach
+from rota.model.fields import Check, Field
 from rota.model.hit import Hit
-from rota.operations.commands import AsyncCommands, Commands, SyncCommands, command
+from rota.operations.commands import AsyncCommands, Commands, SyncCommands
+from rota.operations.reading import reading
 from rota.postgres.plans import Plan
 from rota.postgres.reports import find
 
@@ -12,17 +17,27 @@ Hits = list[Hit]
 MOST_TEXT = 200
 
 
+def _wanted(name: str, text: str) -> str:
+    if not text.strip():
+        raise ValueError(f"the search text must have 1 to {MOST_TEXT} characters")
+    return text.strip()
+
+
+SearchText = Annotated[
+    str,
+    Field(
+        "Run ID or key, or part of a name; case is ignored.", "mail", shortest=1, longest=MOST_TEXT,
+    ),
+    Check(_wanted),
+]  # fmt: skip
+
+
 class FindCommands(Commands):
-    @command
-    def named(self, text: str, *, limit: int = 8) -> Plan[Hits]:
-        """Find runs by id or key, then schedules, jobs, queues and workers whose name contains the
-        text, ignoring case; at most `limit` of each."""
-        wanted = text.replace("\0", "").strip()
-        if not wanted or len(wanted) > MOST_TEXT:
-            raise FilterError(f"the search text must have 1 to {MOST_TEXT} characters")
-        if not 1 <= limit <= 100:
-            raise FilterError(f"limit must be from 1 to 100, not {limit}")
-        return find.find(wanted, limit)
+    @reading(FilterError)
+    def named(self, text: SearchText, *, limit: MostOfEach = 8) -> Plan[Hits]:
+        """Find runs by ID or key, then schedules, jobs, queues and workers whose name contains the
+        text."""
+        return find.find(text, limit)
 
 
 class Find(FindCommands, AsyncCommands):

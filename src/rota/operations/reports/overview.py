@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from rota.model.overview import ComingSchedule, QueueRate
+from rota.model.durations import read_duration
+from rota.model.overview import ComingSchedule, FailingSeconds, MostShown, QueueRate
 from rota.model.overview import Overview as Seen
 from rota.operations.commands import AsyncCommands, Commands, SyncCommands, command
+from rota.operations.reading import reading
 from rota.postgres.plans import Plan
 from rota.postgres.reports import overview
 
 
 class OverviewCommands(Commands):
-    @command
-    def get(self, *, limit: int = 50, failing_seconds: float = 300) -> Plan[Seen]:
-        """Queues with their rates, workers, longest-running attempts, recent failures and upcoming
-        schedules; `limit` applies to the last three."""
-        return overview.read_overview(limit=limit, failing_seconds=failing_seconds)
+    @reading()
+    def get(self, *, limit: MostShown = 50, failing_seconds: FailingSeconds = 300) -> Plan[Seen]:
+        """Overview: queues with their throughput, largest backlog first; workers; the
+        longest-running attempts, recent failures and their causes, and what is due next. Cheap
+        enough to poll every second."""
+        seconds = read_duration(failing_seconds) or 0
+        return overview.read_overview(limit=limit, failing_seconds=seconds)
 
     @command
     def coming(self, *, limit: int = 50) -> Plan[list[ComingSchedule]]:

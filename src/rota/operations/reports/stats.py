@@ -3,52 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+from rota.model.asked import OfJob, OfQueue, Since, Until
+from rota.model.durations import read_duration
 from rota.model.metrics import Changes, Metrics
-from rota.model.stats import QueueDepth
+from rota.model.stats import QueueDepth, StepSeconds
 from rota.model.stats import Stats as StatsInfo
-from rota.model.trend import Trend
+from rota.model.trend import Span, Trend
 from rota.operations.commands import AsyncCommands, Commands, SyncCommands, command
+from rota.operations.reading import reading
 from rota.postgres.plans import Plan
 from rota.postgres.reports import metrics, stats, trend
 
 
 class StatsCommands(Commands):
-    @command
+    @reading()
     def get(
         self,
         *,
-        job: str | None = None,
-        queue: str | None = None,
-        since: datetime | timedelta | None = None,
-        until: datetime | None = None,
-        step: timedelta | int | None = None,
+        job: OfJob = None,
+        queue: OfQueue = None,
+        since: Since = None,
+        until: Until = None,
+        step_seconds: StepSeconds = None,
         most_jobs: int = 100,
     ) -> Plan[StatsInfo]:
-        """The number of runs by state, the age of the oldest waiting run, and the activity in
-        total, by job and by interval; by default in the last hour. Raises UnknownJob if there is
-        no such job."""
+        """Runs by state and queue, the age of the oldest queued run, and throughput, failures and
+        durations in total, by job and by interval. The period is the last hour unless `since` is
+        given. Unfinished runs are counted every few seconds; activity comes from roll-ups.
+
+        Raises UnknownJob if there is no such job."""
         return stats.read_stats(
             job=job,
             queue=queue,
             since=since,
             until=until,
-            step=int(step.total_seconds()) if isinstance(step, timedelta) else step,
+            step=read_duration(step_seconds),
             most_jobs=most_jobs,
         )
 
-    @command
-    def trend(
-        self,
-        *,
-        job: str | None = None,
-        queue: str | None = None,
-        span: timedelta = timedelta(hours=1),
-    ) -> Plan[Trend]:
-        """Data for charts, with the day before: finished attempts, durations, pick-up latency and
-        backlog, over the last 1 h, 6 h, 24 h or 7 d. Raises UnknownJob if there is no such job."""
-        return trend.read_trend(job=job, queue=queue, span=span)
+    @reading()
+    def trend(self, *, job: OfJob = None, queue: OfQueue = None, span: Span = "1h") -> Plan[Trend]:
+        """The data of the dashboard's charts, by interval, compared with the same time the day
+        before: finished attempts, durations, pick-up latency and backlog.
+
+        Raises UnknownJob if there is no such job."""
+        return trend.read_trend(
+            job=job, queue=queue, span=timedelta(seconds=read_duration(span) or 0)
+        )
 
     @command
     def metrics(self, *, most_tenants: int = 20) -> Plan[Metrics]:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from rota.errors import UnknownJob
+from rota.model.fields import Moment
 from rota.model.histogram import quantiles
 from rota.model.states import OPEN_STATES
 from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
@@ -21,9 +22,9 @@ def read_stats(
     *,
     job: str | None,
     queue: str | None,
-    since: datetime | timedelta | None,
-    until: datetime | None,
-    step: int | None,
+    since: Moment | None,
+    until: Moment | None,
+    step: float | None,
     most_jobs: int,
 ) -> Plan[Stats]:
     filters = {"job": job, "queue": queue}
