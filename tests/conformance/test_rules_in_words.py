@@ -46,7 +46,7 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
     "calendars_definition_check": (
         {"definition": "'[]'"}, "definition must be a JSON object, not []"),
     "calendars_name_check": ({"name": LONG}, "name must have 1 to 100 characters, not 201"),
-    "jobs_backoff_check": ({"backoff": "'[]'"}, "backoff must be a JSON object, not []"),
+    "jobs_backoff_check": ({"backoff": "'[]'"}, "backoff must be a JSON object"),
     "jobs_code_check": ({"code": "'3'"}, "code must be a JSON object, not 3"),
     "jobs_default_payload_check": (
         {"default_payload": "'7'"}, "default_payload must be a JSON object, not 7"),
@@ -75,6 +75,7 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
         {"kind": "'sql'", "function_name": "'public.good'", "transaction_mode": "'half'"},
         "transaction_mode must be one of whole, none"),
     "queues_check": ({"is_paused": "true"}, "is_paused and paused_at must be set together"),
+    "queues_description": ({"description": "repeat('x', 501)"}, "at most 500 characters"),
     "queues_max_waiting": ({"max_waiting": "-1"}, "max_waiting"),
     "queues_name_check": ({"name": "''"}, "name must have 1 to 100 characters, not 0"),
     "queues_when_full": ({"when_full": "'x'"}, "when_full must be refuse or drop_lowest"),

@@ -101,6 +101,14 @@ def _deleted(cancelled: int, is_changed: bool, at: ShowTime) -> str:
     return "deleted" + (f", {plural(cancelled, 'waiting run')} cancelled" if cancelled else "")
 
 
+def _switched(plan: Plan[Any], name: str, tenant: str) -> Plan[bool]:
+    """Compute the next time of a schedule if the plan, which calls a function, changed it."""
+    is_changed = bool((yield from plan))
+    if is_changed:
+        yield from compute_next(name, tenant)
+    return is_changed
+
+
 class ScheduleCommands(ScheduleReads):
     """A schedule belongs to a tenant, or to no tenant (`tenant=""`)."""
 
@@ -201,8 +209,10 @@ class ScheduleCommands(ScheduleReads):
         Returns whether it changed: False if it was already paused like this."""
         yield from schedules.find_schedule(name, tenant)
         end = None if until is None else (yield from read_instant(until, "until"))
-        given = {"name": name, "tenant": tenant, "reason": reason, "until": end}
-        return (yield from self._switch("pause_schedule", given))
+        paused = call(
+            "pause_schedule", name=name, tenant=tenant, reason=reason, until=end, actor=self.actor
+        )
+        return (yield from _switched(paused, name, tenant))
 
     @operation(says=_resumed, is_reason_optional=True)
     def resume(
@@ -216,8 +226,10 @@ class ScheduleCommands(ScheduleReads):
         """Resume a paused schedule from now on.
 
         Returns whether it changed: False if it was not paused."""
-        given = {"name": name, "tenant": tenant, "catch_up": catch_up}
-        return because(reason, self._switch("resume_schedule", given))
+        resumed = call(
+            "resume_schedule", name=name, tenant=tenant, catch_up=catch_up, actor=self.actor
+        )
+        return because(reason, _switched(resumed, name, tenant))
 
     @operation(says=_triggered, asks=_before_trigger, is_reason_optional=True, status=201)
     def trigger(
@@ -320,15 +332,10 @@ class ScheduleCommands(ScheduleReads):
 
     def _set_enabled(self, name: str, tenant: str, enabled: bool) -> Plan[bool]:
         yield from schedules.find_schedule(name, tenant)
-        given = {"name": name, "tenant": tenant, "enabled": enabled}
-        return (yield from self._switch("set_schedule_enabled", given))
-
-    def _switch(self, function: str, given: dict[str, Any]) -> Plan[bool]:
-        """Call a function that says whether it changed anything, and compute the next time."""
-        is_changed = bool((yield from call(function, **given, actor=self.actor)))
-        if is_changed:
-            yield from compute_next(given["name"], given["tenant"])
-        return is_changed
+        done = call(
+            "set_schedule_enabled", name=name, tenant=tenant, enabled=enabled, actor=self.actor
+        )
+        return (yield from _switched(done, name, tenant))
 
     def _reschedule(self, name: str, tenant: str, at: Moment) -> Plan[ScheduleInfo]:
         yield from schedules.find_schedule(name, tenant)

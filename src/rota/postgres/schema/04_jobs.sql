@@ -361,7 +361,7 @@ END $$;
 
 -- Enables or disables a job: its runs wait and its schedules skip their times while it is disabled. The trigger
 -- writes the audit. Returns whether it wrote: false if it was so already.
--- Called by: sql/jobs/set_enabled.sql, users.
+-- Called by: operations/jobs.py, users.
 CREATE FUNCTION rota.set_job_enabled(job text, enabled boolean, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -379,7 +379,7 @@ END $$;
 
 -- Deletes a job. With cascade its schedules go too; with cancel_open its waiting runs are cancelled and its running
 -- ones asked to stop. Returns how many that were. What it did stays in history, ledger and audit.
--- Called by: sql/jobs/delete.sql, users.
+-- Called by: operations/jobs.py, users.
 -- Locks: rows.
 CREATE FUNCTION rota.delete_job(name text, cascade boolean DEFAULT false, cancel_open boolean DEFAULT false,
     reason text DEFAULT NULL, actor text DEFAULT NULL)

@@ -227,7 +227,7 @@ BEGIN
 END $$;
 
 -- The next time is this instant; regular ones before it are superseded, the timing goes on after it.
--- Called by: sql/schedules/reschedule.sql, users.
+-- Called by: operations/schedules/schedules.py, users.
 CREATE FUNCTION rota.reschedule(name text, at timestamptz, tenant text DEFAULT '', reason text DEFAULT NULL,
     actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -249,7 +249,7 @@ END $$;
 
 -- What enable_schedule and disable_schedule do. The trigger of edits writes the audit. Returns whether it wrote: false
 -- if it was so already.
--- Called by: disable_schedule, enable_schedule, sql/schedules/set_enabled.sql, users.
+-- Called by: disable_schedule, enable_schedule, operations/schedules/schedules.py, users.
 CREATE FUNCTION rota.set_schedule_enabled(name text, enabled boolean, tenant text DEFAULT '', reason text DEFAULT NULL,
     actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -284,7 +284,7 @@ $$;
 
 -- Its times are skipped and recorded until it is resumed, or until that time. If it is paused already, a new end or
 -- reason replaces the old one. Returns whether it wrote: false if nothing differs.
--- Called by: sql/schedules/pause.sql, users.
+-- Called by: operations/schedules/schedules.py, users.
 CREATE FUNCTION rota.pause_schedule(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     tenant text DEFAULT '', actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -311,7 +311,7 @@ END $$;
 
 -- A paused schedule goes on from now; with catch_up, the times since the pause are treated as missed and the policy
 -- decides. Returns whether it wrote: false if it was not paused.
--- Called by: sql/schedules/resume.sql, users.
+-- Called by: operations/schedules/schedules.py, users.
 CREATE FUNCTION rota.resume_schedule(name text, catch_up boolean DEFAULT false, tenant text DEFAULT '',
     reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -424,7 +424,7 @@ END $$;
 
 -- Deletes a schedule, and on request cancels its runs that wait; returns how many. What ran stays in history and
 -- ledger.
--- Called by: delete_job, sql/schedules/delete.sql, users.
+-- Called by: delete_job, operations/cleanup.py, operations/schedules/schedules.py, users.
 CREATE FUNCTION rota.delete_schedule(name text, cancel_waiting boolean DEFAULT false, tenant text DEFAULT '',
     reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$

@@ -856,7 +856,7 @@ $$;
 -- now on, and the history is found under both. Runs that somebody holds at this moment keep the old name until they
 -- wait again. Returns how many open runs it moved.
 -- RO001: there is no such job; RO005: live workers know it by its old name only.
--- Called by: follow_names, sql/jobs/rename.sql, users.
+-- Called by: follow_names, operations/jobs.py, users.
 -- Locks: "definitions", rows that nobody else has locked, rows.
 CREATE FUNCTION rota.rename_job(name text, new_name text, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
