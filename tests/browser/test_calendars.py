@@ -23,4 +23,4 @@ async def test_made_edited_and_deleted(place: Place, open_tab: OpenTab, scripts:
     await tab.page.locator("main button.primary").click()
     await done(tab, "Calendar holidays is saved")
     assert audit(place)[1:] == ("grace", "Boxing Day")
-    await do(tab, "delete", said="Calendar holidays is deleted")
+    await do(tab, "delete", said="Calendar holidays deleted")

@@ -14,7 +14,7 @@ pytestmark = BROWSER
 async def test_handled_and_reopened(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open(place.world.path("/errors/{group}"))
-    await do(tab, "handle", reason="a typo in the address", said="is handled")
+    await do(tab, "handle", reason="a typo in the address", said="handled")
     assert audit(place)[1:] == ("grace", "a typo in the address")
-    await do(tab, "reopen", reason="it is back", said="is reopened")
+    await do(tab, "reopen", reason="it is back", said="reopened")
     assert audit(place)[1:] == ("grace", "it is back")

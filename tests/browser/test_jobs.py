@@ -22,8 +22,8 @@ async def test_settings(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     assert audit(place)[1:] == ("grace", "a flaky provider")
     await do(tab, "follow", reason="fixed", said="Reset to the code")
     assert (await place.app.jobs.get("send_mail")).max_attempts == 1
-    await do(tab, "disable", reason="not now", said="Job send_mail is disabled")
-    await do(tab, "enable", reason="now", said="Job send_mail is enabled")
+    await do(tab, "disable", reason="not now", said="Job send_mail disabled")
+    await do(tab, "enable", reason="now", said="Job send_mail enabled")
 
 
 @both_ways
@@ -32,7 +32,7 @@ async def test_delete(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)
     place.conn.execute("INSERT INTO rota.jobs (name) VALUES ('old_job')")
     await tab.open("/jobs/old_job")
-    await do(tab, "delete", reason="gone", said="Job old_job is deleted")
+    await do(tab, "delete", reason="gone", said="Job old_job deleted")
 
 
 @both_ways
@@ -44,7 +44,7 @@ async def test_a_sql_job_is_made(place: Place, open_tab: OpenTab, scripts: bool)
     )
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open("/jobs/new")
-    await tab.page.check('[name=function][value="public.tidy"]')
+    await tab.page.check('[name=function_name][value="public.tidy"]')
     await tab.page.fill("[name=name]", "tidy")
     await tab.page.click("text=Create job")
     await done(tab, "Job tidy is created")

@@ -34,9 +34,9 @@ async def test_a_dead_letter(place: Place, open_tab: OpenTab, scripts: bool) -> 
     tab: Tab = await open_tab(place, scripts=scripts)
     run = place.world.runs["failed"]
     await tab.open(f"/runs/{run}")
-    await do(tab, "handle", reason="sent by hand", said=f"Run {run} is handled")
+    await do(tab, "handle", reason="sent by hand", said=f"Run {run} handled")
     assert audit(place)[1:] == ("grace", "sent by hand")
-    await do(tab, "reopen", reason="it was not", said=f"Run {run} is reopened")
+    await do(tab, "reopen", reason="it was not", said=f"Run {run} reopened")
 
 
 @both_ways

@@ -18,11 +18,11 @@ pytestmark = BROWSER
 async def test_when_it_runs(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open("/schedules/digest")
-    await do(tab, "trigger", payload='{"fails": true}', said="of digest is enqueued")
-    await do(tab, "pause", reason="new templates", until="2h", said="Schedule digest is paused")
+    await do(tab, "trigger", payload='{"fails": true}', said="Schedule digest enqueued run")
+    await do(tab, "pause", reason="new templates", until="2h", said="Schedule digest paused until")
     assert audit(place) == ("schedule.paused", "grace", "new templates")
-    await do(tab, "resume", reason="done", said="Schedule digest is resumed")
-    await do(tab, "reschedule", until="3h", reason="later", said="Schedule digest is rescheduled")
+    await do(tab, "resume", reason="done", said="Schedule digest resumed")
+    await do(tab, "reschedule", at="3h", reason="later", said="Schedule digest runs next at")
     assert audit(place) == ("schedule.rescheduled", "grace", "later")
 
 
@@ -31,9 +31,9 @@ async def test_when_it_runs(place: Place, open_tab: OpenTab, scripts: bool) -> N
 async def test_whether_it_runs(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open("/schedules/digest")
-    await do(tab, "disable", reason="not now", said="Schedule digest is disabled")
-    await do(tab, "enable", reason="now", said="Schedule digest is enabled")
-    await do(tab, "delete", reason="gone", said="Schedule digest is deleted")
+    await do(tab, "disable", reason="not now", said="Schedule digest disabled")
+    await do(tab, "enable", reason="now", said="Schedule digest enabled")
+    await do(tab, "delete", reason="gone", said="Schedule digest deleted")
     assert audit(place) == ("schedule.deleted", "grace", "gone")
 
 
