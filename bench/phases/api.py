@@ -49,7 +49,8 @@ def addresses(ended: int) -> list[Address]:
     ]  # fmt: skip
     others = [
         "jobs", "jobs/job7", "schedules", "schedules/schedule7", "schedules/schedule7/occurrences",
-        "queues", "queues/queue3", "workers", "workers?include_gone=true", "audit", "audit?actor=user7",
+        "queues", "queues/queue3", "workers", "workers?include_gone=true",
+        "audit", "audit?actor=user7",
         "audit?actor=nobody", f"audit?object_type=run&object_id={1000}", "calendars",
         "logs", "logs?job=job7", "logs?text=sending", "logs?text=nothing", "logs?level=error",
         f"runs/{ended // 2}", f"runs/{ended // 2 // 200 * 200}/details",

@@ -39,7 +39,10 @@ async def test_one_is_set_read_and_removed(api: httpx.AsyncClient, engine: Engin
     wide = await api.put(f"{LIMITS}/few", json={"jobs": None})
     assert wide.json()["jobs"] is None
     assert engine.audit("few")[0]["reason"] == "they asked for it"
-    assert (await api.delete(f"{LIMITS}/few")).json() == {"result": "removed"}
+    assert (await api.delete(f"{LIMITS}/few")).json() == {
+        "name": "few",
+        "result": "removed",
+    }
     problem(await api.get(f"{LIMITS}/few"), 404, "limit_not_found")
 
 

@@ -10,7 +10,7 @@ pytestmark = BROWSER
 
 
 @both_ways
-@acts("/errors/{group}/handle", "/errors/{group}/reopen")
+@acts("/errors/{id}/handle", "/errors/{id}/reopen")
 async def test_handled_and_reopened(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open(place.world.path("/errors/{group}"))

@@ -27,6 +27,17 @@ async def test_settings(place: Place, open_tab: OpenTab, scripts: bool) -> None:
 
 
 @both_ways
+@acts("/jobs/{name}/rename")
+async def test_rename(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    place.conn.execute("INSERT INTO rota.jobs (name) VALUES ('old_name')")
+    await tab.open("/jobs/old_name")
+    await do(tab, "rename", new_name="present_name", reason="clearer", said="renamed")
+    assert audit(place) == ("job.renamed", "grace", "clearer")
+    assert (await place.app.jobs.get("present_name")).name == "present_name"
+
+
+@both_ways
 @acts("/jobs/{name}/delete")
 async def test_delete(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)

@@ -24,6 +24,15 @@ async def test_pause_and_resume(place: Place, open_tab: OpenTab, scripts: bool) 
 
 
 @both_ways
+@acts("/queues/{name}/clear")
+async def test_clear(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/queues/mail")
+    await do(tab, "clear", reason="a flood", said="Queue mail is being cleared by bulk action")
+    assert audit(place) == ("bulk.started", "grace", "a flood")
+
+
+@both_ways
 @acts("/queues/{name}/set", "/queues/{name}/reset")
 async def test_a_cap(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)

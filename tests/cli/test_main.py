@@ -30,7 +30,7 @@ def test_help_and_completion_import_nothing_heavy() -> None:
     program = f"""if True:
         import sys
         from rota.cli.main import run
-        assert run(["runs", "list", "--help"]) == 0
+        assert run(["worker", "--help"]) == 0
         print([name for name in {HEAVY!r} if name in sys.modules])
     """
     done = subprocess.run(

@@ -270,7 +270,9 @@ def _found(commands: Any, many: str, given: dict[str, Any]) -> tuple[list[Any], 
         return commands.list(**given), (None, "")
     usual = {one.name: one.default for one in arguments_of(plan_of(commands_of(many), "list"))}
     kind, after = f"{many} {given.get('order', usual['order'])}", given.pop("after")
-    page = commands.page(**given, cursor=paging.read(kind, after))
+    is_by_id = arguments_of(plan_of(commands_of(many), "get"))[0].kind == "whole"
+    cursor = paging.read(kind, after, is_by_id=is_by_id)
+    page = commands.page(**given, cursor=cursor)
     return [*page.items], (page.cursor, kind)
 
 

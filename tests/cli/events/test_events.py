@@ -42,10 +42,10 @@ def test_lists_in_other_orders(cli: Cli, conn: psycopg.Connection[Any]) -> None:
 
     assert names("jobs", "list", "--order", "newest") == ["b", "a"]
     assert names("jobs", "list", "--metadata", "team:x", "--tag", "t") == ["a"]
-    assert names("jobs", "list", "--enabled", "false") == ["b"]
+    assert names("jobs", "list", "--no-enabled") == ["b"]
     assert names("schedules", "list", "--order", "next", "--metadata", "team:y") == []
     assert names("queues", "list", "--order", "longest") == ["default"]
-    for wrong in (("--order", "size"), ("--metadata", "team"), ("--enabled", "yes")):
+    for wrong in (("--order", "size"), ("--metadata", "team"), ("--enabled=yes",)):
         assert cli("jobs", "list", *wrong).code == 2
     assert cli("schedules", "list", "--order", "next", "--after", "1").code == 2
 
@@ -56,7 +56,9 @@ def test_reasons_and_versions(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     cli.done("schedules", "disable", "s", "--reason", "quiet")
     assert cli("schedules", "delete", "s", "--version", "99").code == 1
     cli.done("schedules", "delete", "s", "--version", "2", "--reason", "no more")
-    told = cli.done("audit", "list", "--order", "oldest", "--noun", "schedule", "--json").json
+    told = cli.done(
+        "audit", "list", "--order", "oldest", "--object-type", "schedule", "--json"
+    ).json
     assert [one["reason"] for one in told][-2:] == ["quiet", "no more"]
     assert cli("jobs", "delete", "a", "--version", "99").code == 1
     cli.done("jobs", "delete", "a", "--version", "1")

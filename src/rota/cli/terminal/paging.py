@@ -47,10 +47,12 @@ def place(after_id: int | None) -> tuple[int] | None:
     return None if after_id is None else (after_id,)
 
 
-def read(kind: str, token: str | None) -> tuple[Any, ...] | None:
+def read(kind: str, token: str | None, *, is_by_id: bool = False) -> tuple[Any, ...] | None:
     """Return where a page begins. `kind` is the list and its order."""
-    if token is None or token.isdecimal():
-        return place(None if token is None else int(token))
+    if token is None:
+        return None
+    if is_by_id and token.isdecimal():
+        return place(int(token))
     try:
         return tuple(read_cursor(kind, token))
     except ValueError:
