@@ -34,7 +34,7 @@ from rota.model.durations import Duration
 from rota.model.queue import WhenFull
 from rota.operations.app_commands import CommandSets
 from rota.operations.queues.declared import DeclaredQueues
-from rota.operations.runs.reader import Reader
+from rota.operations.runs.reader import HandleReader
 from rota.operations.runs.runs import Runs
 from rota.operations.schedules.declared import DeclaredSchedules
 from rota.postgres import migrate
@@ -95,7 +95,7 @@ class App(CommandSets, HookDecorators):
             revive=self._revive,
         )
         self.runs = Runs(self.database, self.registry)
-        reader = Reader(self.runs)
+        reader = HandleReader(self.runs)
         self._declared = DeclaredSchedules(self)
         self._queues = DeclaredQueues(self.database, self.registry)
         self._enqueuer = HookedEnqueuer(self.database, self.config, self.registry, reader)

@@ -11,6 +11,7 @@ import pytest
 
 import rota
 from rota.model import list_filters as orders
+from rota.model.calendar import CalendarOrder
 from rota.model.job import JobOrder
 from rota.model.queue import QueueOrder
 from rota.model.states import WorkerStatus
@@ -67,7 +68,7 @@ async def read(page: Any, order: str, **filters: Any) -> list[Any]:
 async def test_pages_are_the_whole_list(app: rota.App) -> None:
     for face, kind in (
         (app.jobs, JobOrder), (app.schedules, orders.ScheduleOrder),
-        (app.queues, QueueOrder), (app.calendars, orders.CalendarOrder),
+        (app.queues, QueueOrder), (app.calendars, CalendarOrder),
         (app.workers, orders.TimeOrder),
     ):  # fmt: skip
         for order in get_args(kind):

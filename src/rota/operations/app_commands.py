@@ -174,6 +174,6 @@ class CommandSets:
     @cached_property
     def events(self) -> Events:
         from rota.operations.events import Events
-        from rota.operations.runs.reader import Reader
+        from rota.operations.runs.reader import HandleReader
 
-        return Events(self.database, self.registry, self.config, Reader(self.runs))
+        return Events(self.database, self.registry, self.config, HandleReader(self.runs))

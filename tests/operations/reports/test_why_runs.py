@@ -577,4 +577,4 @@ def test_a_payload_that_workers_refused(why: Asker, engine: Engine) -> None:
     assert reason.sentence.startswith("No live worker accepts its payload: payload refused by ")
     assert f"build b{other}: argument mode is missing" in reason.sentence
     assert reason.since is not None
-    assert reason.command == f"rota runs retry {run} --payload"
+    assert reason.command == "rota runs retry --help"

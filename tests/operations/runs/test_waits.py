@@ -13,7 +13,7 @@ import rota
 from rota.errors import RotaError, RunFailed, RunNotFound, WaitTimeout
 from rota.jobs.handle import Run
 from rota.operations.runs import end_watch
-from rota.operations.runs.reader import Reader
+from rota.operations.runs.reader import HandleReader
 from rota.postgres.runs.waits import WaitStatements
 from rota.postgres.sessions import connection
 from rota.postgres.sessions.pool import Database
@@ -35,7 +35,9 @@ class Bench:
 
     def start(self) -> tuple[Run, Row]:
         run_id = self.engine.enqueue()
-        return Run(run_id, "work", reader=Reader(self.app.runs)), self.engine.claim_one(self.worker)
+        return Run(run_id, "work", reader=HandleReader(self.app.runs)), self.engine.claim_one(
+            self.worker
+        )
 
     async def announced(self, *runs: Run) -> None:
         ids = [run.id for run in runs]
@@ -88,9 +90,9 @@ async def test_who_waits_is_told_the_result(bench: Bench) -> None:
 @pytest.mark.usefixtures("untold")
 async def test_who_waits_is_told_of_every_end(bench: Bench) -> None:
     (failed, claim), (none, other) = bench.start(), bench.start()
-    waiting = Run(bench.engine.enqueue(), "work", reader=Reader(bench.app.runs))
+    waiting = Run(bench.engine.enqueue(), "work", reader=HandleReader(bench.app.runs))
     expiring = Run(
-        bench.engine.enqueue(expires_at="2100-01-01"), "work", reader=Reader(bench.app.runs)
+        bench.engine.enqueue(expires_at="2100-01-01"), "work", reader=HandleReader(bench.app.runs)
     )
     runs = (failed, none, waiting, expiring)
     ends = [asyncio.create_task(run.wait()) for run in runs]
@@ -188,7 +190,7 @@ async def test_a_run_that_does_not_exist_or_was_deleted(bench: Bench) -> None:
     run, claim = bench.start()
     bench.engine.succeed(bench.worker, claim)
     await bench.app.runs.delete(run.id)
-    for gone in (run, Run(10**15, "work", reader=Reader(bench.app.runs))):
+    for gone in (run, Run(10**15, "work", reader=HandleReader(bench.app.runs))):
         with pytest.raises(RunNotFound):
             await gone.wait(timeout=30)
         with pytest.raises(RunNotFound):

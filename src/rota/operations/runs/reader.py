@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rota.operations.runs.runs import Runs
 
 
-class Reader:
+class HandleReader:
     """A `RunReader` (`jobs/handle.py`) on the runs of an application."""
 
     def __init__(self, runs: Runs) -> None:

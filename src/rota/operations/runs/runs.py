@@ -26,7 +26,7 @@ from rota.operations.commands import AsyncCommands, Cursor, SyncCommands, comman
 from rota.operations.registry import Noun, Reason, operation
 from rota.operations.runs import sentences as said
 from rota.operations.runs.batches import BatchCommands
-from rota.operations.runs.reader import Reader
+from rota.operations.runs.reader import HandleReader
 from rota.operations.runs.waits import Waits
 from rota.operations.scope import Scope
 from rota.postgres.plans import Plan, call
@@ -265,7 +265,7 @@ class Runs(RunCommands, AsyncCommands):
         self.waits = Waits(database)
 
     def _reader(self) -> RunReader:
-        return Reader(self)
+        return HandleReader(self)
 
     @property
     def sync(self) -> SyncRuns:
@@ -291,7 +291,7 @@ class SyncRuns(RunCommands, SyncCommands):
         self._runs = runs
 
     def _reader(self) -> RunReader:
-        return Reader(self._runs)
+        return HandleReader(self._runs)
 
     def wait(self, run_id: int, timeout: float | None = None) -> RunInfo:
         if self.tenant is not None:

@@ -24,7 +24,7 @@ from rota.web.refusals import refusal
 
 @dataclass(frozen=True, slots=True)
 class JobEditPage(Page):
-    """`values` is what the fields show, `now` what is stored. `rival` is the user who saved changes
+    """`inputs` is what the fields show, `now` what is stored. `rival` is the user who saved changes
     while this form was open."""
 
     template: ClassVar[str] = "jobs/edit.html"
@@ -33,7 +33,6 @@ class JobEditPage(Page):
     job: JobInfo
     path: str
     inputs: list[Input]
-    values: dict[str, str]
     now: dict[str, str]
     reason: str = ""
     errors: dict[str, str] = field(default_factory=dict)
@@ -50,7 +49,7 @@ def _page(
 ) -> JobEditPage:
     errors = more.get("errors", {})
     inputs = [input_of(one, values[one.name], errors.get(one.name)) for one in settings_of_job(job)]
-    return JobEditPage(job, path_of(job.name), inputs, values, now, reason, **more)
+    return JobEditPage(job, path_of(job.name), inputs, now, reason, **more)
 
 
 async def edit(request: Request) -> Response:
