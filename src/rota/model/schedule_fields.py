@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 from rota.model.durations import Duration
 from rota.model.fields import Field
@@ -206,45 +206,3 @@ Metadata = Annotated[Mapping[str, Any], METADATA]
 IsEnabled = Annotated[
     bool, Field("Whether the schedule is enabled.", True, "Enabled", short="enabled")
 ]
-
-
-class ScheduleSettings(TypedDict, total=False):
-    """The fields of a schedule that people set, besides its name and job."""
-
-    cron: Cron
-    interval_seconds: Interval
-    run_at: RunAt
-    init: InitField
-    timezone: Timezone
-    gap: GapField
-    fold: FoldField
-    has_seconds: HasSeconds
-    every_from: EveryFromField
-    start_at: StartAt
-    end_at: EndAt
-    max_runs: MaxRuns
-    jitter_seconds: Jitter
-    burst_allowed: BurstAllowed
-    calendar: CalendarField
-    on_closed: OnClosedField
-    catch_up: CatchUpField
-    catch_up_seconds: CatchUpSeconds
-    catch_up_limit: CatchUpLimit
-    grace_seconds: Grace
-    overlap: OverlapField
-    max_concurrent_runs: MaxConcurrentRuns
-    pause_after_failures: PauseAfterFailures
-    requires: Requires
-    is_shadow: IsShadow
-    delete_when_finished: DeleteWhenFinished
-    payload: Payload
-    queue: QueueField
-    priority: Priority
-    max_attempts: MaxAttempts
-    timeout_seconds: Timeout
-    run_tags: RunTags
-    run_metadata: RunMetadata
-    description: Description
-    tags: Tags
-    metadata: Metadata
-    is_enabled: IsEnabled

@@ -9,9 +9,9 @@ from pydantic import Field
 from rota.api.schemas.runs import RunState
 from rota.api.schemas.values import BIGGEST_ID, Instant, Payload, Reason, Seconds
 from rota.api.schemas.views import Body, examples, page, view_of
-from rota.model.bulk import BulkItem, BulkResult
+from rota.model.bulk import BulkResult
 from rota.model.bulk_action import BulkAction
-from rota.model.run_counts import RunCount, RunCounts
+from rota.model.run_counts import RunCounts
 
 MOST = 10_000
 Verb = Literal["retry", "cancel", "delete"]
@@ -132,9 +132,7 @@ class BulkRequest(BulkPreviewRequest):
     reason: Reason = None
 
 
-BulkItemView = view_of(BulkItem)
 BulkResultView = view_of(BulkResult)
 BulkActionView = view_of(BulkAction)
 BulkActionPage = page(BulkActionView)
-RunCountView = view_of(RunCount)
 RunCountsView = view_of(RunCounts)

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from rota.api.schemas.views import page, view_of
-from rota.model.error_group import ErrorDetails, ErrorGroup, Share, Trait
+from rota.model.error_group import ErrorDetails, ErrorGroup
 
 Standing = Literal["new", "back", "known", "handled", "quiet"]
 
@@ -22,6 +22,4 @@ ErrorGroupPage = page(
     since=(datetime, Field(description="Start of the counted period.")),
     failures=(int, Field(description="All matching failures in the period.")),
 )
-ShareView = view_of(Share)
-TraitView = view_of(Trait)
 ErrorDetailsView = view_of(ErrorDetails)

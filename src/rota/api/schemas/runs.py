@@ -10,7 +10,7 @@ from pydantic import Field
 from rota.api.schemas.values import Instant, KeySeconds, Payload, Reason, Seconds
 from rota.api.schemas.views import Body, examples, page, view_of
 from rota.model.attempt import AttemptInfo
-from rota.model.details import Handled, RunDetails
+from rota.model.details import RunDetails
 from rota.model.log import LogLine
 from rota.model.run import RunInfo
 from rota.model.states import RunState as RunState
@@ -37,7 +37,6 @@ LogPage = page(
         Field(description="How far back the search got; it continues from here."),
     ),
 )
-HandledView = view_of(Handled)
 RunDetailsView = view_of(RunDetails)
 
 

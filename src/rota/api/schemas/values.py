@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
@@ -141,10 +141,3 @@ def _read(value: Any, kind: Any) -> Any:
     if kind is str and "\0" in value:
         raise ValueError
     return value
-
-
-def one_time(at: datetime | None, seconds: float | None, name: str) -> datetime | timedelta | None:
-    """Return the instant, or the time from now."""
-    if at is not None and seconds is not None:
-        raise ProblemError(422, "invalid", f"pass {name} or seconds, not both", field=name)
-    return at if seconds is None else timedelta(seconds=seconds)
