@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rota.engine.duties.scheduler import Scheduler
+from rota.engine.loops.scheduler import Scheduler
 from rota.postgres.sessions.pool import Database
 from tests.sql_engine import Engine, Row
 

@@ -21,7 +21,7 @@ import uvloop
 from bench.phases.base import Case, Phase, Sizes, only_rota
 from bench.server import Conn
 from bench.systems.base import System
-from rota.engine.duties.scheduler import Scheduler
+from rota.engine.loops.scheduler import Scheduler
 from rota.postgres.queries import Query
 from rota.postgres.sessions import driving
 from rota.postgres.statements import Statements

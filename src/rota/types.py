@@ -8,7 +8,7 @@ from rota.jobs.decorator import BoundJob
 from rota.jobs.emit import Started
 from rota.jobs.timings import DeclaredSchedule
 from rota.model.attempt import AttemptInfo
-from rota.model.attention import Attention, KindCount, Need
+from rota.model.attention import Attention, AttentionItem, KindCount
 from rota.model.audit import AuditEntry
 from rota.model.bulk import BulkItem, BulkResult
 from rota.model.bulk_action import BulkAction
@@ -24,10 +24,9 @@ from rota.model.cleanup import (
 from rota.model.details import Handled, RunDetails
 from rota.model.documents import RunDocuments, ScheduleDocuments
 from rota.model.drift import Drift, Synced
-from rota.model.error_group import ErrorDetails, ErrorGroup, ErrorPage, Share, Trait
+from rota.model.error_group import ErrorDetails, ErrorFacet, ErrorGroup, ErrorPage, Share
 from rota.model.event import BindingInfo, EventInfo
 from rota.model.finding import Finding, Report
-from rota.model.hit import Hit
 from rota.model.job import JobFunction, JobInfo, JobUse, SqlFunction
 from rota.model.limit import LimitDetails, LimitInfo, LimitKey, LimitRun
 from rota.model.log import LogLine, LogPage
@@ -37,10 +36,10 @@ from rota.model.metrics import (
     CapMetric,
     Changes,
     Counter,
-    Deed,
     FleetHealth,
     LimitMetric,
     Metrics,
+    OperatorAction,
     TenantMetric,
 )
 from rota.model.occurrence import OccurrenceInfo
@@ -54,6 +53,7 @@ from rota.model.run_filter import RunPage
 from rota.model.run_view import RunView
 from rota.model.schedule_edit import FieldChange, ManualRun, Override, ScheduleEdit
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
+from rota.model.search_result import SearchResult
 from rota.model.states import (
     AttemptState,
     EndState,
@@ -66,6 +66,7 @@ from rota.model.states import (
 )
 from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
 from rota.model.strip import Strip
+from rota.model.table_watch import Received, Refusal, Replayed, WatchInfo
 from rota.model.tenant import (
     TenantAmount,
     TenantArchive,
@@ -76,7 +77,6 @@ from rota.model.tenant import (
     TenantStats,
 )
 from rota.model.trend import Curve, Trend
-from rota.model.watch import Received, Refusal, Replayed, WatchInfo
 from rota.model.why import Reason, Why
 from rota.model.worker import WorkerInfo
 from rota.operations.schedules.load import Lane
@@ -90,6 +90,7 @@ __all__ = [
     "AttemptMetric",
     "AttemptState",
     "Attention",
+    "AttentionItem",
     "AuditEntry",
     "BackfillInfo",
     "BindingInfo",
@@ -111,10 +112,10 @@ __all__ = [
     "Curve",
     "Day",
     "DeclaredSchedule",
-    "Deed",
     "Drift",
     "EndState",
     "ErrorDetails",
+    "ErrorFacet",
     "ErrorGroup",
     "ErrorPage",
     "EventInfo",
@@ -123,7 +124,6 @@ __all__ = [
     "Finding",
     "FleetHealth",
     "Handled",
-    "Hit",
     "HourLoad",
     "JobActivity",
     "JobDepth",
@@ -146,8 +146,8 @@ __all__ = [
     "LogVolume",
     "ManualRun",
     "Metrics",
-    "Need",
     "OccurrenceInfo",
+    "OperatorAction",
     "Override",
     "Overview",
     "Page",
@@ -180,6 +180,7 @@ __all__ = [
     "ScheduleEdit",
     "ScheduleInfo",
     "ScheduleState",
+    "SearchResult",
     "Share",
     "SqlFunction",
     "Start",
@@ -201,7 +202,6 @@ __all__ = [
     "TenantRemoval",
     "TenantShare",
     "TenantStats",
-    "Trait",
     "Trend",
     "Triggered",
     "WatchInfo",

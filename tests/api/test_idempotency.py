@@ -10,7 +10,7 @@ import psycopg
 
 import rota
 from rota.api import create_api
-from rota.engine.duties.upkeep import Upkeep
+from rota.engine.loops.upkeep import Upkeep
 from rota.testing import Clock, eventually
 from tests.api.conftest import HEADERS, client_of, problem
 

@@ -15,7 +15,7 @@ from starlette.requests import Request
 import rota
 from rota.api import create_api
 from rota.api.errors import ProblemError
-from rota.api.limits import BodyLimit, RateLimit
+from rota.api.request_limits import BodyLimit, RateLimit
 from tests.api.conftest import HEADERS, TOKEN, client_of, problem
 from tests.conftest import MakeApp
 

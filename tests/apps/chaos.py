@@ -13,7 +13,7 @@ import psycopg
 import rota
 from rota.engine.attempts.runner import Runner
 from rota.engine.executors.transaction import AttemptTransaction
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from tests.apps.making import make_app
 
 app = make_app()
@@ -133,10 +133,10 @@ async def _die_instead(*_: Any, **__: Any) -> None:
     die()
 
 
-_exchange = Feed.exchange
+_exchange = Exchange.exchange
 
 
-async def _die_with_ends(feed: Feed, ends: Any, *rest: Any, **options: Any) -> Any:
+async def _die_with_ends(feed: Exchange, ends: Any, *rest: Any, **options: Any) -> Any:
     if ends:
         die()
     return await _exchange(feed, ends, *rest, **options)
@@ -146,6 +146,6 @@ match os.environ.get("ROTA_CHAOS"):
     case "before the body":
         Runner.run = _die_instead  # type: ignore[method-assign]
     case "before the flush":
-        Feed.exchange = _die_with_ends  # type: ignore[method-assign, assignment]
+        Exchange.exchange = _die_with_ends  # type: ignore[method-assign, assignment]
     case "before the commit":
         AttemptTransaction.complete = _die_instead  # type: ignore[method-assign]

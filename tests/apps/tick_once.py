@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 import rota
-from rota.engine.duties.scheduler import Scheduler
+from rota.engine.loops.scheduler import Scheduler
 
 
 async def main(url: str) -> None:

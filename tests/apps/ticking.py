@@ -7,7 +7,7 @@ import signal
 import time
 from typing import Any
 
-from rota.engine.duties.scheduler import Scheduler
+from rota.engine.loops.scheduler import Scheduler
 from tests.apps.making import make_app
 
 app = make_app()

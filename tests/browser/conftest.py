@@ -15,7 +15,7 @@ import pytest_asyncio
 import rota
 from rota.api.serve import ApiServer, address, listen
 from rota.api.state import ApiState
-from rota.web import create_site, loads
+from rota.web import create_site, forecasts
 from tests.browser.chromium import find_chromium, started
 from tests.browser.tabs import PATIENCE_MS, Tab, new_context, opened, watched
 from tests.browser.world import HOSTILE, PLAIN, Words, World, declare, fill
@@ -52,7 +52,7 @@ def acts(*routes: str) -> pytest.MarkDecorator:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages show what they count, however busy the machine is."""
-    monkeypatch.setattr(loads, "PATIENCE", 60.0)
+    monkeypatch.setattr(forecasts, "PATIENCE", 60.0)
 
 
 class Place:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 import rota
-from rota.engine.duties.scheduler import Scheduler
+from rota.engine.loops.scheduler import Scheduler
 from tests.conftest import MakeApp
 from tests.scheduling import START, Interrupted, Schedules
 from tests.sql_engine import Engine

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.engine.duties.upkeep import Upkeep
+from rota.engine.loops.upkeep import Upkeep
 from rota.errors import RunFailed
 from tests.conftest import MakeApp
 from tests.sql_engine import Engine, Row

@@ -1,5 +1,5 @@
 """What an update of a job means for its runs, however they came in: queue, priority and maximum
-attempts are those of the enqueue. Timeout and backoff: tests/engine/duties/test_definitions.py."""
+attempts are those of the enqueue. Timeout and backoff: tests/engine/loops/test_definitions.py."""
 
 from __future__ import annotations
 

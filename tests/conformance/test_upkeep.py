@@ -10,7 +10,7 @@ import pytest
 
 from rota.model.outcome import Failure, Requeue
 from rota.postgres.pipeline.ends import Ends
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.postgres.sessions.pool import Database
 from tests.sql_engine import Engine
 
@@ -80,7 +80,7 @@ async def test_the_feed_makes_partitions_when_they_are_missing(
     claims = engine.claim(worker)
     engine.advance(365 * DAY)
     database = Database(schema="rota", prepare=lambda: database_url, on_open=lambda conn: None)
-    feed = Feed(database, worker, ["work"])
+    feed = Exchange(database, worker, ["work"])
     ends = Ends()
     ends.succeeded(claims[0]["id"], claims[0]["attempt"], 1.0, None, is_plain)
     ends.others.append(
@@ -111,7 +111,7 @@ async def test_one_locked_row_does_not_hold_up_the_others(
     locker = connect(autocommit=False)
     locker.execute("SELECT FROM rota.open_runs WHERE id = %s FOR UPDATE", [runs[1]])
     database = Database(schema="rota", prepare=lambda: database_url, on_open=lambda conn: None)
-    feed = Feed(database, worker, ["work"])
+    feed = Exchange(database, worker, ["work"])
     ends = Ends()
     for claim in claims:
         ends.succeeded(claim["id"], claim["attempt"], 1.0, '{"a": 1}', is_plain)

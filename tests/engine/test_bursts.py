@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.engine.duties.scheduler import Scheduler
+from rota.engine.loops.scheduler import Scheduler
 from rota.testing import run_due
 from tests.conftest import MakeApp
 from tests.scheduling import START, Interrupted, Schedules

@@ -11,7 +11,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import rota
-from rota.postgres.sessions import lending
+from rota.postgres.sessions import connection_pools
 from rota.testing import eventually
 from tests.conftest import MakeApp, load_config
 from tests.sql_engine import Engine
@@ -25,8 +25,8 @@ _OPEN = (
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is: a statement that takes long is another matter."""
-    monkeypatch.setattr(lending, "_PATIENCE", (60.0, 60.0))
-    monkeypatch.setattr(lending, "_UNHURRIED", 60.0)
+    monkeypatch.setattr(connection_pools, "_PATIENCE", (60.0, 60.0))
+    monkeypatch.setattr(connection_pools, "_UNHURRIED", 60.0)
 
 
 async def until_waiting(engine: Engine) -> None:

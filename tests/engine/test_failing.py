@@ -12,17 +12,17 @@ import pytest
 
 import rota
 from rota.engine import loop as loops
-from rota.engine.duties.admission import Admission
-from rota.engine.duties.bulk_actions import BulkActionLoop
-from rota.engine.duties.drain import DrainLoop
-from rota.engine.duties.sql_jobs import SqlJobs
-from rota.engine.duties.tenants import TenantLoop
-from rota.engine.duties.upkeep import Upkeep
 from rota.engine.listener import Listener
 from rota.engine.logs import log_indexes
 from rota.engine.logs.log_indexes import LogIndexes
 from rota.engine.logs.log_writer import LogWriter
 from rota.engine.loop import Loop
+from rota.engine.loops.admission import Admission
+from rota.engine.loops.bulk_actions import BulkActionLoop
+from rota.engine.loops.drain import DrainLoop
+from rota.engine.loops.sql_jobs import SqlJobs
+from rota.engine.loops.tenants import TenantLoop
+from rota.engine.loops.upkeep import Upkeep
 from rota.engine.worker import Worker
 from rota.postgres.pipeline import prepared
 from rota.testing import eventually, eventually_sync

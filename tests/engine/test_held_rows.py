@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 import rota
-from rota.engine.duties.definitions import Definitions
-from rota.engine.duties.promoter import Promoter
-from rota.engine.duties.upkeep import Upkeep
+from rota.engine.loops.definitions import Definitions
+from rota.engine.loops.promoter import Promoter
+from rota.engine.loops.upkeep import Upkeep
 from rota.engine.processes.parent_lease import ParentLease
 from rota.engine.processes.worker_page import SharedPage
 from rota.testing.patience import eventually

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.engine.duties.scheduler import Scheduler
+from rota.engine.loops.scheduler import Scheduler
 from rota.model.schedule import Schedule
 from rota.timing import zones
 from tests.scheduling import START, Schedules

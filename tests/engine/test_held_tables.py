@@ -14,11 +14,11 @@ import psycopg
 import pytest
 
 import rota
-from rota.engine.duties.admission import Admission
-from rota.engine.duties.kept_ends import KeptEnds
-from rota.engine.duties.promoter import Promoter
-from rota.engine.duties.rescuer import Rescuer
-from rota.engine.duties.upkeep import Upkeep
+from rota.engine.loops.admission import Admission
+from rota.engine.loops.kept_ends import KeptEnds
+from rota.engine.loops.promoter import Promoter
+from rota.engine.loops.rescuer import Rescuer
+from rota.engine.loops.upkeep import Upkeep
 from rota.testing.patience import eventually
 from tests.conftest import MakeApp
 from tests.sql_engine import Engine

@@ -16,12 +16,12 @@ from psycopg.rows import dict_row
 
 import rota
 from rota.engine.executors import own, thread
-from rota.engine.executors.lending import Lending
+from rota.engine.executors.attempt_session import AttemptSession
 from rota.engine.executors.own import OwnAsync, OwnSync
 from rota.errors import DatabaseError, JobError
 from rota.model.run import Claim
-from rota.postgres.sessions import connection, kept
-from rota.postgres.sessions.kept import KeptSessions
+from rota.postgres.sessions import connection, session_cache
+from rota.postgres.sessions.session_cache import SessionCache
 from rota.postgres.statements import Statements
 from rota.testing import eventually
 from tests.conftest import MakeApp
@@ -69,21 +69,21 @@ def tables(engine: Engine) -> None:
 
 
 @pytest.fixture
-def kept_sessions(monkeypatch: pytest.MonkeyPatch) -> list[KeptSessions]:
+def kept_sessions(monkeypatch: pytest.MonkeyPatch) -> list[SessionCache]:
     """Those of the workers of this test."""
-    made: list[KeptSessions] = []
-    init = KeptSessions.__init__
+    made: list[SessionCache] = []
+    init = SessionCache.__init__
 
-    def note(self: KeptSessions, *args: Any, **options: Any) -> None:
+    def note(self: SessionCache, *args: Any, **options: Any) -> None:
         init(self, *args, **options)
         made.append(self)
 
-    monkeypatch.setattr(KeptSessions, "__init__", note)
+    monkeypatch.setattr(SessionCache, "__init__", note)
     return made
 
 
 @pytest.fixture
-def result_of(kept_sessions: list[KeptSessions]) -> ResultOf:
+def result_of(kept_sessions: list[SessionCache]) -> ResultOf:
     """What a run returned, when its session rests again: that comes a moment after its end."""
 
     async def wait(run: rota.Run[Any]) -> Any:
@@ -213,9 +213,9 @@ async def test_one_that_is_half_open_is_dropped(
     """It looks alive, but nobody answers: another one is opened."""
     monkeypatch.setattr(own, "_SOON", 0.2)
     monkeypatch.setattr(connection, "CALL_OFF_SECONDS", 0.2)
-    sessions = KeptSessions(lambda: proxy.url, worker=1, size=2)
+    sessions = SessionCache(lambda: proxy.url, worker=1, size=2)
     statements = Statements("rota")
-    lending = Lending(statements, Claim._make([1] * len(Claim._fields)), 1, 4.5)
+    lending = AttemptSession(statements, Claim._make([1] * len(Claim._fields)), 1, 4.5)
 
     async def open_one() -> int:
         way = OwnAsync(sessions, statements, lending)
@@ -255,7 +255,7 @@ async def test_they_are_given_back_after_a_rest(
     async with app.worker():
         await (await write.enqueue()).wait(20)
         assert engine.one(OURS) is not None
-        monkeypatch.setattr(kept, "IDLE_SECONDS", 0.0)
+        monkeypatch.setattr(session_cache, "IDLE_SECONDS", 0.0)
         await eventually(lambda: engine.one(OURS) is None)
 
 
@@ -368,7 +368,7 @@ def narrow_url(database_url: str, conn: psycopg.Connection[Any]) -> str:
 
 
 async def test_where_the_server_has_none_left_one_is_waited_for(narrow_url: str) -> None:
-    sessions = KeptSessions(lambda: narrow_url, worker=1, size=2)
+    sessions = SessionCache(lambda: narrow_url, worker=1, size=2)
     first = await sessions.get()
     second = asyncio.create_task(sessions.get())
     third = asyncio.create_task(asyncio.to_thread(sessions.get_sync))
@@ -382,9 +382,9 @@ async def test_where_the_server_has_none_left_one_is_waited_for(narrow_url: str)
 
 
 async def test_and_not_for_ever(narrow_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sessions = KeptSessions(lambda: narrow_url, worker=1, size=2)
+    sessions = SessionCache(lambda: narrow_url, worker=1, size=2)
     first = await sessions.get()
-    monkeypatch.setattr(kept, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(session_cache, "WAIT_SECONDS", 0.1)
     for attempt in (sessions.get(), asyncio.to_thread(sessions.get_sync)):
         with pytest.raises(DatabaseError, match=r"got no connection within 0\.1 s.*too many"):
             await attempt

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.engine.duties.rescuer import Rescuer
-from rota.engine.duties.upkeep import Upkeep
+from rota.engine.loops.rescuer import Rescuer
+from rota.engine.loops.upkeep import Upkeep
 from rota.testing.patience import eventually
 from tests.conftest import MakeApp
 from tests.sql_engine import Engine

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.engine.duties.promoter import Promoter
+from rota.engine.loops.promoter import Promoter
 from tests.sql_engine import Engine
 
 HOUR = timedelta(hours=1)

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from rota.engine.duties.duties import Duties
 from rota.engine.loop import Loop
+from rota.engine.loops.shared_loops import SharedLoops
 from rota.engine.processes.relayed import RelayedListener
 from rota.testing import eventually, eventually_sync
 from tests.sql_engine import Engine
@@ -187,23 +187,23 @@ class Turns(Loop):
         return 60.0
 
 
-async def test_duties_begin_and_end_with_whoever_has_them() -> None:
+async def test_shared_loops_begin_and_end_with_their_process() -> None:
     loop, scheduler, told = Turns(), Turns(), []
-    duties = Duties([loop], {"due": loop}, scheduler)
-    duties.tell_other = told.append
-    duties.take(False)
-    await duties.start()
+    shared_loops = SharedLoops([loop], {"due": loop}, scheduler)
+    shared_loops.tell_other = told.append
+    shared_loops.take(False)
+    await shared_loops.start()
     assert (loop._task, scheduler._task) == (None, None)
-    duties.ask("due")
+    shared_loops.ask("due")
     assert told == ["due"]
-    duties.take(True)
+    shared_loops.take(True)
     await eventually(lambda: loop.count == 1 and scheduler.count == 1)
-    duties.ask("due")
+    shared_loops.ask("due")
     await eventually(lambda: loop.count == 2)
-    await duties.let_tick(False)
+    await shared_loops.let_tick(False)
     assert scheduler._task is None
     assert loop._task is not None
-    await duties.stop()
+    await shared_loops.stop()
     assert loop._task is None
 
 

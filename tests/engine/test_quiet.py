@@ -14,10 +14,10 @@ from rota.engine.background import Background
 from rota.engine.claiming import plan
 from rota.engine.claiming.calls import Calls
 from rota.engine.claiming.state import seconds_to_rest
-from rota.engine.duties import upkeep
-from rota.engine.duties.definitions import Definitions
 from rota.engine.lease.health import Health
 from rota.engine.loop import Loop
+from rota.engine.loops import upkeep
+from rota.engine.loops.definitions import Definitions
 from rota.engine.metrics import rollups
 from rota.engine.pace import Pace
 from rota.postgres.queries import Query

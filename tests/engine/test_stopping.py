@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.engine.duties.upkeep import Upkeep
+from rota.engine.loops.upkeep import Upkeep
 from rota.testing import eventually, run_due
 from tests.conftest import MakeApp
 from tests.engine import bodies

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.postgres.plans import Ask
+from rota.postgres.plans import Execute
 from rota.postgres.retention import parts as retention_parts
 from rota.postgres.retention.retention import Pass
 from rota.postgres.steps import Pause
@@ -263,16 +263,16 @@ async def test_failed_runs_of_all_jobs_by_configuration(
 
 def test_portions_are_followed_by_rests_unless_in_a_hurry(app: rota.App) -> None:
     (portion, rest), (hurried,) = (_portions(app, hurry=hurry) for hurry in (False, True))
-    assert isinstance(portion, Ask)
+    assert isinstance(portion, Execute)
     assert isinstance(rest, Pause)
-    assert isinstance(hurried, Ask)
+    assert isinstance(hurried, Execute)
 
 
 def _portions(app: rota.App, *, hurry: bool) -> list[object]:
     """What a pass asks for by one portion, which finds nothing."""
     now = datetime(2026, 3, 8, tzinfo=UTC)
     work = Pass(app.config.retention, now, False, {}, lambda count: None, hurry)
-    return list(work.portion(Ask("retention/prune_rows", {})))
+    return list(work.portion(Execute("retention/prune_rows", {})))
 
 
 async def test_one_pass_at_a_time(app: rota.App, past: Past, conn: Connection) -> None:

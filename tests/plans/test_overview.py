@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.plans, pytest.mark.deep, pytest.mark.xdist_group("larg
 # ones, a thousand at most.
 MANY, LANE = 20_001, 1_000
 
-Ask = Callable[[Any], Any]
+Execute = Callable[[Any], Any]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def seen(working: psycopg.Connection[Any], request: pytest.FixtureRequest) -> It
 
 
 @pytest.fixture
-def ask(seen: Watch) -> Ask:
+def ask(seen: Watch) -> Execute:
     url = f"{seen.conn.info.dsn} password={seen.conn.info.password}"
     database = rota.App(config=load_config(url, {})).database
 
@@ -62,14 +62,14 @@ def ask(seen: Watch) -> Ask:
     return carry_out
 
 
-def test_depths_are_kept_ones(seen: Watch, ask: Ask) -> None:
+def test_depths_are_kept_ones(seen: Watch, ask: Execute) -> None:
     found = {queue.name: queue for queue in ask(lambda: list_queues())}
     assert found["mail"].running == 3
     assert found["default"].scheduled > 250_000
     assert seen.rows_read("open_runs") <= MANY
 
 
-def test_what_runs_is_found_at_the_front_of_its_lane(seen: Watch, ask: Ask) -> None:
+def test_what_runs_is_found_at_the_front_of_its_lane(seen: Watch, ask: Execute) -> None:
     (worker,) = (one for one in ask(lambda: list_workers(include_gone=False)) if one.running)
     assert worker.running == 3
     assert seen.rows_read("open_runs") <= MANY + LANE + 10
@@ -83,7 +83,7 @@ def lanes(seen: Watch) -> set[str]:
     }
 
 
-def test_everything_at_a_glance(seen: Watch, ask: Ask) -> None:
+def test_everything_at_a_glance(seen: Watch, ask: Execute) -> None:
     found = ask(lambda: read_overview(limit=20, failing_seconds=300))
     assert len(found.running) == 3
     assert seen.rows_read("open_runs") <= 3 * MANY + 2 * (LANE + 10) + 500
@@ -91,7 +91,7 @@ def test_everything_at_a_glance(seen: Watch, ask: Ask) -> None:
     assert sum(seen.rows_read(it) for it in read if it.startswith("ended_runs")) <= 500
 
 
-def test_what_needs_attention(seen: Watch, ask: Ask) -> None:
+def test_what_needs_attention(seen: Watch, ask: Execute) -> None:
     ask(lambda: look(5))
     # Depths twice, what runs once; no run that has ended.
     assert seen.rows_read("open_runs") <= 3 * MANY + LANE + 10

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 from rota.model.list_filters import TimeOrder
 from rota.model.run_filter import RunFilter, RunFilters
 from rota.model.states import END_STATES, RUN_STATES
-from rota.postgres.plans import Ask
+from rota.postgres.plans import Execute
 from rota.postgres.reports.find import find
 from rota.postgres.runs import lists as run_lists
 from rota.postgres.statements import Statements
@@ -40,7 +40,7 @@ def history(large: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
     return large
 
 
-def carry_out(conn: psycopg.Connection[Any], plan: Generator[Ask, Any, Any]) -> Any:
+def carry_out(conn: psycopg.Connection[Any], plan: Generator[Execute, Any, Any]) -> Any:
     with conn.transaction():
         try:
             ask = next(plan)
@@ -147,8 +147,10 @@ def test_what_a_run_started_is_found_by_an_index(history: psycopg.Connection[Any
         assert rows_read(seen) < 100
 
 
-def _children(run_id: int) -> Generator[Ask, Any, Any]:
-    return (yield Ask("runs/children", {"id": run_id, "since": "2000-01-01 00:00Z", "limit": 50}))
+def _children(run_id: int) -> Generator[Execute, Any, Any]:
+    return (
+        yield Execute("runs/children", {"id": run_id, "since": "2000-01-01 00:00Z", "limit": 50})
+    )
 
 
 def _relations(seen: Watch) -> set[str]:

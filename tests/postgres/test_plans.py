@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 import rota
-from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows
 
 
 async def test_work_is_done_while_the_server_works(app: rota.App) -> None:
     order = []
 
     def plan() -> Plan[Rows]:
-        rows = yield Ask("stats/clock", {"job": None}, meanwhile=lambda: order.append("worked"))
+        rows = yield Execute("stats/clock", {"job": None}, meanwhile=lambda: order.append("worked"))
         order.append("answered")
         return rows
 
@@ -26,7 +26,7 @@ async def test_work_that_fails_leaves_the_connection_usable(app: rota.App) -> No
         raise ValueError("of the work")
 
     def plan() -> Plan[Rows]:
-        return (yield Ask("stats/clock", {"job": None}, meanwhile=fail))
+        return (yield Execute("stats/clock", {"job": None}, meanwhile=fail))
 
     for _ in range(2):
         with pytest.raises(ValueError, match="of the work"):
@@ -36,7 +36,7 @@ async def test_work_that_fails_leaves_the_connection_usable(app: rota.App) -> No
 
 async def test_a_large_answer_has_the_same_values(app: rota.App) -> None:
     def plan(is_large: bool) -> Plan[Rows]:
-        return (yield Ask("stats/clock", {"job": None}, is_large=is_large))
+        return (yield Execute("stats/clock", {"job": None}, is_large=is_large))
 
     (text,), (binary,) = [await app.database.run(plan(one)) for one in (False, True)]
     assert text.keys() == binary.keys()

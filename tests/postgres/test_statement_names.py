@@ -40,7 +40,7 @@ def test_the_check_finds_names_and_names_put_together() -> None:
     sample = (
         'sql = statements.get("runs/rescue")\n'
         'rows = await feed.run("queues/busy")\n'
-        'yield Ask(f"views/{verb}", params)\n'
+        'yield Execute(f"views/{verb}", params)\n'
         'text = f"runs/s {number}"\n'
         'path = "runs/unknown"\n'
     )

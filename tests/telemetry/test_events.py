@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from rota.model.metrics import Changes, Deed
+from rota.model.metrics import Changes, OperatorAction
 from rota.model.stats import QueueDepth
 from rota.telemetry.events import EVENTS, TOPICS, compare
 
@@ -72,7 +72,7 @@ def test_decisions_lines_and_workers() -> None:
 
 def test_what_operators_did() -> None:
     at = datetime(2026, 3, 8, tzinfo=UTC)
-    deed = Deed(7, at, "alice", "run.cancelled", "run", "42", "", "wrong user")
+    deed = OperatorAction(7, at, "alice", "run.cancelled", "run", "42", "", "wrong user")
     ((name, data),) = told(Changes(), Changes(deeds=[deed]))
     assert (name, data["action"], data["at"]) == (
         "audit.recorded",

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import rota
-from rota.web import create_site, loads
+from rota.web import create_site, forecasts
 
 TOKEN = "a token for tests"
 
@@ -59,7 +59,7 @@ def browser_of(site: Any) -> Browser:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages show what they count, however busy the machine is."""
-    monkeypatch.setattr(loads, "PATIENCE", 60.0)
+    monkeypatch.setattr(forecasts, "PATIENCE", 60.0)
 
 
 @pytest.fixture

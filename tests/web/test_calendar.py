@@ -12,7 +12,7 @@ import pytest
 import rota
 from rota.timing.load import Day, Load, PlannedSchedule, simulate
 from rota.timing.timing import Timing
-from rota.web import loads
+from rota.web import forecasts
 from rota.web.calendar_form import CalendarDraft, closed_words, definition_of, draft_of
 from rota.web.heat import heat_of, level_of
 from tests.web.conftest import Browser
@@ -58,13 +58,13 @@ async def test_a_command_is_no_more_than_the_name_says(web: Browser, shop: rota.
 async def test_a_page_does_not_wait_for_many_schedules(
     web: Browser, busy: rota.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loads, "PATIENCE", 0.0)
+    monkeypatch.setattr(forecasts, "PATIENCE", 0.0)
     await web.get("/calendar?days=14")
     assert "Counting the runs of the next 14 days" in web.text
     assert web.response.headers["Refresh"] == "1"
     assert "The next 24 hours" in web.text
 
-    monkeypatch.setattr(loads, "PATIENCE", 60.0)
+    monkeypatch.setattr(forecasts, "PATIENCE", 60.0)
     await web.get("/calendar?days=14")
     assert "runs planned in the next 14 days" in web.text
     assert "Refresh" not in web.response.headers

@@ -17,7 +17,7 @@ from rota.web import create_site
 from rota.web.charts import dots, line
 from rota.web.pages.live import topics_of
 from rota.web.plots import Plot, PlotLine, round_up
-from rota.web.watch import Watch
+from rota.web.shared_reads import SharedReads
 from tests.sql_engine import Engine
 from tests.web.conftest import Browser, browser_of
 
@@ -29,7 +29,7 @@ def _new_each_time(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureReque
     """What a server knows is not older than the test."""
     if "once" not in request.node.name:
         for name in ("SECONDS", "SLOW", "SLOW_ATTENTION"):
-            monkeypatch.setattr(f"rota.web.watch.{name}", 0.0)
+            monkeypatch.setattr(f"rota.web.shared_reads.{name}", 0.0)
 
 
 async def fail(app: rota.App, job: str, times: int = 5) -> None:
@@ -208,7 +208,7 @@ async def test_below_a_prefix_all_leads_below_it(make_app: Any) -> None:
 async def test_dashboards_are_told_when_attention_changes(shop: rota.App) -> None:
     site = create_site(shop)
     state = site.state.rota
-    watch = Watch(shop)
+    watch = SharedReads(shop)
     await shop.queues.pause("other", "x")
     stream = topics_of(state.hub, None, watch, heartbeat=0.01)
     assert b"retry" in await anext(stream)
@@ -259,7 +259,7 @@ def test_runs_are_counted_in_whole_ones(most: float, labels: str) -> None:
 
 
 async def test_what_is_read_once_serves_all(shop: rota.App, conn: Conn) -> None:
-    watch = Watch(shop)
+    watch = SharedReads(shop)
     first = await watch.attention()
     await shop.queues.pause("mail", "x")
     assert await watch.attention() is first

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import rota
-from rota.engine.duties.tenants import TenantLoop
+from rota.engine.loops.tenants import TenantLoop
 from tests.web.conftest import Browser
 
 

@@ -12,8 +12,8 @@ from rota.api.auth import Access, Authenticate, LocalOnly, TokenCheck, developer
 from rota.api.compression import Compressed
 from rota.api.hooks import Webhooks
 from rota.api.idempotency import Idempotency
-from rota.api.limits import BodyLimit, RateLimit
 from rota.api.operations import routes_of
+from rota.api.request_limits import BodyLimit, RateLimit
 from rota.api.routes import (
     bulk,
     cleanup,

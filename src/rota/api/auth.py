@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.api.addresses import Addresses
 from rota.api.errors import ProblemError
-from rota.api.limits import RateLimit
+from rota.api.request_limits import RateLimit
 
 Authenticate = Callable[[Request], "str | Awaitable[str | None] | None"]
 

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rota.api.addresses import Addresses
 from rota.api.auth import path_of
 from rota.api.errors import ProblemError
-from rota.api.limits import RateLimit
+from rota.api.request_limits import RateLimit
 from rota.config.hooks import Webhook
 from rota.errors import InputError
 from rota.model.json_bounds import parse_json

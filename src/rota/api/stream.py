@@ -14,7 +14,7 @@ from typing import Any
 from fastapi.sse import format_sse_event
 
 from rota.errors import RotaError
-from rota.model.metrics import Changes, Deed
+from rota.model.metrics import Changes, OperatorAction
 from rota.telemetry.events import Event, compare
 from rota.telemetry.logger import get_logger
 
@@ -205,7 +205,7 @@ class _AuditPlace:
         self._remember(found.deeds)
         return Changes(found.attempts, found.counts, found.depths, found.workers, news)
 
-    def _remember(self, deeds: list[Deed]) -> None:
+    def _remember(self, deeds: list[OperatorAction]) -> None:
         # Begin now: rows from before the first read are no news.
         first = self._last
         self._last = max([self._last or 0, *(deed.id for deed in deeds)])

@@ -8,7 +8,7 @@ from typing import Any
 from rota.app import App
 from rota.postgres.pipeline.claims import ClaimRequest
 from rota.postgres.pipeline.ends import Ends
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.postgres.runs.enqueue import EnqueueStatements
 from rota.postgres.workers import life
 
@@ -30,7 +30,7 @@ async def enqueue_one_by_one(app: App, job: str, runs: int) -> float:
 
 async def claim_and_finish_all(app: App, job: str, runs: int) -> float:
     """Returns the throughput in runs per second."""
-    feed = Feed(app.database, await _register(app, job), [job])
+    feed = Exchange(app.database, await _register(app, job), [job])
     hints = [0] * 10
     ends = Ends()
     started = time.perf_counter()

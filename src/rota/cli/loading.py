@@ -1,4 +1,4 @@
-"""Loads an application from `module:attribute` or a file.
+"""Forecasts an application from `module:attribute` or a file.
 
 A file is imported under the name that it would have in its package, with the directory above on the
 path: its own imports work, and children of the process executor, which get the same path, find its

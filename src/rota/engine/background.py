@@ -7,21 +7,21 @@ from collections.abc import Awaitable, Callable
 
 from rota.config import Config
 from rota.engine.attempts.progress import ProgressBoard
-from rota.engine.duties.admission import Admission
-from rota.engine.duties.bulk_actions import BulkActionLoop
-from rota.engine.duties.drain import DrainLoop
-from rota.engine.duties.duties import Duties
-from rota.engine.duties.kept_ends import KeptEnds
-from rota.engine.duties.promoter import Promoter
-from rota.engine.duties.rescuer import Rescuer
-from rota.engine.duties.scheduler import Scheduler
-from rota.engine.duties.sql_jobs import SqlJobs
-from rota.engine.duties.tenants import TenantLoop
-from rota.engine.duties.upkeep import Upkeep
 from rota.engine.lease.health import Health
 from rota.engine.logs.log_buffer import LogBuffer
 from rota.engine.logs.log_indexes import LogIndexes
 from rota.engine.loop import Loop
+from rota.engine.loops.admission import Admission
+from rota.engine.loops.bulk_actions import BulkActionLoop
+from rota.engine.loops.drain import DrainLoop
+from rota.engine.loops.kept_ends import KeptEnds
+from rota.engine.loops.promoter import Promoter
+from rota.engine.loops.rescuer import Rescuer
+from rota.engine.loops.scheduler import Scheduler
+from rota.engine.loops.shared_loops import SharedLoops
+from rota.engine.loops.sql_jobs import SqlJobs
+from rota.engine.loops.tenants import TenantLoop
+from rota.engine.loops.upkeep import Upkeep
 from rota.engine.metrics.rollups import Rollups
 from rota.engine.pace import Pace
 from rota.postgres.sessions.pool import Database
@@ -91,7 +91,7 @@ class Background:
             LogIndexes(database),
             Rescuer(database, lease_seconds=worker.lease_seconds),
         ]
-        self.duties = Duties(
+        self.shared_loops = SharedLoops(
             shared,
             {
                 "due": self.promoter,
@@ -162,10 +162,10 @@ class Background:
     async def start(self) -> None:
         for loop in self._own:
             loop.start()
-        await self.duties.start()
+        await self.shared_loops.start()
 
     async def stop(self) -> None:
-        await self.duties.stop()
+        await self.shared_loops.stop()
         for loop in reversed(self._own):
             await loop.stop()
         for writer in self._writers:

@@ -22,20 +22,20 @@ from rota.engine.claiming.calls import Calls
 from rota.engine.claiming.loop import ClaimLoop
 from rota.engine.claiming.plan import ClaimPlan, QueueSearch
 from rota.engine.claiming.slots import Slots
-from rota.engine.duties.retention import served
-from rota.engine.executors.base import Means
+from rota.engine.executors.base import ExecutorContext
 from rota.engine.executors.threads import ThreadPool
-from rota.engine.lease.borrowed import Borrowed
 from rota.engine.lease.health import Health
 from rota.engine.lease.lease import Lease
+from rota.engine.lease.pool_statements import PoolStatements
+from rota.engine.loops.retention import served
 from rota.engine.pace import Pace
 from rota.engine.processes.parent import Parent
 from rota.jobs.registry import Registry
 from rota.model.outcome import CUT_OFF
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.postgres.queries import Query
-from rota.postgres.sessions.kept import KeptSessions
 from rota.postgres.sessions.pool import Database
+from rota.postgres.sessions.session_cache import SessionCache
 from rota.postgres.workers import life
 from rota.telemetry.lines import LEVELS
 from rota.telemetry.logger import get_logger
@@ -85,13 +85,13 @@ class Identity:
         self.runner = Runner(
             registry=registry,
             services=_services(config, database, background, worker, state),
-            means=Means(config, database, threads, app_ref),
+            means=ExecutorContext(config, database, threads, app_ref),
             worker=worker,
             sql_jobs=background.sql_jobs,
             observers=_observers(parent),
         )
         self.slots = Slots(config.worker.concurrency, self.runner.run)
-        self.feed = Feed(database, worker, jobs)
+        self.feed = Exchange(database, worker, jobs)
         self._channel = channel
         self._pace = pace
         self.claim_loop = self._make_claim_loop(
@@ -109,7 +109,7 @@ class Identity:
             on_weak=lambda weak: loop.call_soon_threadsafe(on_weak, self, weak),
             may_exit=owns_process,
             report=lambda: health.report,
-            borrow=Borrowed(database, loop).fetch,
+            borrow=PoolStatements(database, loop).fetch,
         )
 
     def _make_claim_loop(
@@ -125,7 +125,7 @@ class Identity:
         resting_seconds = self._pace.stretched(_LOOK_SECONDS)
         return ClaimLoop(
             feed=self.feed,
-            ends_feed=Feed(database, self.worker, name="rota worker ends"),
+            ends_feed=Exchange(database, self.worker, name="rota worker ends"),
             slots=self.slots,
             plan=ClaimPlan(
                 concurrency=config.concurrency,
@@ -141,7 +141,7 @@ class Identity:
                 channel=self._channel,
             ),
             rollups=background.rollups,
-            duties=background.duties,
+            shared_loops=background.shared_loops,
             admission=background.admission,
             health=self._health,
             longest_rest=max(config.poll_seconds, resting_seconds),
@@ -306,7 +306,7 @@ def _services(
     return Services(
         config=config,
         database=database,
-        sessions=KeptSessions(lambda: database.url, worker=worker, size=size),
+        sessions=SessionCache(lambda: database.url, worker=worker, size=size),
         logs=background.logs,
         progress=background.progress,
         stored_level=LEVELS[config.logs.stored_level],

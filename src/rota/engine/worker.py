@@ -1,8 +1,8 @@
 """A worker: registers, claims and executes runs, and stops in order.
 
-Its roles are separate modules: membership.py (its identity), hearing.py (calls), ticker.py (ten
-times a second), worker_sleep.py, retirement.py (an operator's instructions). This module combines
-them.
+Its roles are separate modules: registration.py (its identity), notifications.py (calls), ticker.py
+(ten times a second), worker_sleep.py, operator_orders.py (an operator's instructions). This module
+combines them.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from functools import partial
 from rota.config import Config
 from rota.engine.attempts.attempt import Stop
 from rota.engine.background import Background
-from rota.engine.duties.definitions import Definitions
-from rota.engine.duties.retention import BuiltInJobs
 from rota.engine.executors.lifespans import Lifespans
-from rota.engine.hearing import Hearing
 from rota.engine.identity import Identity
 from rota.engine.lease.health import Health
 from rota.engine.lease.judge import HealthJudge
 from rota.engine.listener import Listener
-from rota.engine.membership import Membership
+from rota.engine.loops.definitions import Definitions
+from rota.engine.loops.retention import BuiltInJobs
+from rota.engine.notifications import Notifications
+from rota.engine.operator_orders import OperatorOrders
 from rota.engine.pace import Pace
 from rota.engine.processes.deadline import STOP_MARGIN, end_with_parent, end_within
 from rota.engine.processes.parent import Parent
 from rota.engine.processes.relayed import RelayedListener
-from rota.engine.retirement import Retirement
+from rota.engine.registration import Registration
 from rota.engine.sleeping import Sleeper
 from rota.engine.starting import until_served
 from rota.engine.ticker import Ticker
-from rota.engine.worker_parts import WorkerParts
+from rota.engine.worker_context import WorkerContext
 from rota.engine.worker_sleep import WorkerSleep
 from rota.errors import RotaError
 from rota.jobs.registry import Registry
@@ -62,7 +62,7 @@ class Worker:
         version: str = "",
     ) -> None:
         self._log = get_logger("worker")
-        self._parts = parts = WorkerParts(
+        self._parts = parts = WorkerContext(
             config=config,
             database=database,
             registry=registry,
@@ -76,20 +76,20 @@ class Worker:
             built_in=BuiltInJobs(database, config),
             lifespans=Lifespans(lambda: registry.hooks.lifespans, registry.hooks.app),
         )
-        self._membership = Membership(parts)
-        self._hearing = Hearing(parts, self._membership)
-        self._sleep = WorkerSleep(parts, self._membership, self.wake)
+        self._registration = Registration(parts)
+        self._notifications = Notifications(parts, self._registration)
+        self._sleep = WorkerSleep(parts, self._registration, self.wake)
         self._sleeper = Sleeper(
             self._sleep,
             after=config.worker.sleep_after_seconds,
             most=config.worker.sleep_at_most_seconds,
         )
         self._judge = HealthJudge(parts.health, self)
-        self._retirement = Retirement(parts, self._membership, self.stop)
+        self._orders = OperatorOrders(parts, self._registration, self.stop)
         self._ticker = Ticker(
             parts,
-            self._membership,
-            self._hearing,
+            self._registration,
+            self._notifications,
             judge=self._look,
             stop=lambda: self._stop_soon("rota orphan"),
         )
@@ -112,7 +112,7 @@ class Worker:
 
     @property
     def _identity(self) -> Identity | None:
-        return self._membership.identity
+        return self._registration.identity
 
     async def __aenter__(self) -> Worker:
         await self.start()
@@ -153,7 +153,7 @@ class Worker:
             config=parts.config,
             database=parts.database,
             on_sql_jobs=self._jobs_changed,
-            on_order=self._retirement.obey,
+            on_order=self._orders.obey,
             health=parts.health,
             pace=parts.pace,
         )
@@ -163,30 +163,30 @@ class Worker:
         await self._until_served(parts.built_in.prepare)
         if self._lifespan_error is not None:
             raise self._lifespan_error
-        await self._until_served(self._membership.take)
+        await self._until_served(self._registration.take)
         self._watch_declarations()
         await parts.start_loops()
         self._ticker.start()
         self._is_started = True
 
     def _make_listener(self) -> Listener | RelayedListener:
-        parts, hearing = self._parts, self._hearing
+        parts, notifications = self._parts, self._notifications
         if parts.parent is None:
             return Listener(
                 parts.database,
-                on_call=hearing.called,
-                on_change=hearing.listening_changed,
+                on_call=notifications.called,
+                on_change=notifications.listening_changed,
                 turns=parts.health.of("listener"),
             )
         relayed = RelayedListener(
             parts.parent.end,
             parts.parent.channel,
-            on_call=hearing.called,
-            on_change=hearing.listening_changed,
+            on_call=notifications.called,
+            on_change=notifications.listening_changed,
             on_wake=self._wake,
         )
-        parts.background.duties.take(False)
-        parts.background.duties.tell_other = relayed.say
+        parts.background.shared_loops.take(False)
+        parts.background.shared_loops.tell_other = relayed.say
         return relayed
 
     async def _until_served(self, step: Callable[[], Awaitable[object]]) -> None:
@@ -202,7 +202,7 @@ class Worker:
         self._unwatch = self._parts.registry.watch(declared)
 
     async def _jobs_changed(self) -> bool:
-        return await self._membership.jobs_changed()
+        return await self._registration.jobs_changed()
 
     def _lifespan_ended(self, error: BaseException) -> None:
         """Stop the worker: handlers need the resources of the lifespan."""
@@ -231,7 +231,7 @@ class Worker:
 
     def _wake(self) -> None:
         self._sleeper.wake()
-        self._hearing.look_now()
+        self._notifications.look_now()
 
     # Called by the judge.
 
@@ -263,7 +263,7 @@ class Worker:
             self._parts.background.restart(loop)
 
     def give_up(self) -> None:
-        self._membership.give_up()
+        self._registration.give_up()
 
     def end_failing(self) -> None:
         """Stop with an exit code, because a new process may help. A worker that is part of another
@@ -300,14 +300,14 @@ class Worker:
 
     async def _shut_down(self) -> None:
         parts = self._parts
-        await self._membership.stop_renewing()
+        await self._registration.stop_renewing()
         await self._sleeper.stop()
         await self._sleep.end()
         identity = self._identity
         parts.background.upkeep.is_leaving = True
         self._unwatch()
         # First of all: enqueue nothing new.
-        await parts.background.duties.let_tick(False)
+        await parts.background.shared_loops.let_tick(False)
         await parts.definitions.stop()
         await parts.listener.end()
         if identity is not None:

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import psycopg
 
-from rota.engine.membership import Membership
-from rota.engine.worker_parts import WorkerParts
+from rota.engine.registration import Registration
+from rota.engine.worker_context import WorkerContext
 from rota.errors import RotaError
 from rota.postgres.workers import life
 
@@ -21,16 +21,16 @@ class WorkerSleep:
     """`wake` may be called from any thread."""
 
     def __init__(
-        self, parts: WorkerParts, membership: Membership, wake: Callable[[], None]
+        self, parts: WorkerContext, registration: Registration, wake: Callable[[], None]
     ) -> None:
         self._parts = parts
-        self._membership = membership
+        self._registration = registration
         self._wake = wake
         self._slept_as: int | None = None
 
     @property
     def busy_at(self) -> float:
-        identity = self._membership.identity
+        identity = self._registration.identity
         return time.monotonic() if identity is None else identity.busy_at
 
     def may_sleep(self, is_drowsy: bool) -> bool:
@@ -38,20 +38,20 @@ class WorkerSleep:
         return is_drowsy if parent is None else parent.may_sleep(is_drowsy)
 
     async def quiet_seconds(self) -> float:
-        identity = self._membership.identity
+        identity = self._registration.identity
         if identity is None:
             return 0.0
         most = self._parts.config.worker.sleep_at_most_seconds
-        ticking = self._parts.background.duties.is_ticking
+        ticking = self._parts.background.shared_loops.is_ticking
         query = life.quiet_seconds(identity.worker, most=most, ticking=ticking)
         return await identity.feed.fetch(query)
 
     async def lie_down(self) -> float | None:
-        parts, identity = self._parts, self._membership.identity
+        parts, identity = self._parts, self._registration.identity
         if identity is None or not identity.hold_still():
             return None
-        is_ticking, self._membership.identity = parts.background.duties.is_ticking, None
-        await parts.background.duties.stop()
+        is_ticking, self._registration.identity = parts.background.shared_loops.is_ticking, None
+        await parts.background.shared_loops.stop()
         await parts.definitions.stop()
         await parts.listener.stop()
         await parts.background.stop()
@@ -65,7 +65,7 @@ class WorkerSleep:
 
     async def get_up(self) -> None:
         self._parts.database.on_use = None
-        await self._membership.take_again()
+        await self._registration.take_again()
         await self._say_awake()
         if self._parts.is_running:
             await self._parts.start_loops()

@@ -17,7 +17,7 @@ _CLEAN_MINUTES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class AttentionItem:
     """One item that needs attention, as a sentence: `noun`, `name`, `says`.
 
     `state` is its state in one word, `subject` the type of object, `figures` the numbers in the
@@ -82,7 +82,9 @@ class Attention:
 
     at: Annotated[datetime, Field("Current time of the database's clock.")]
     total: Annotated[int, Field("Number of items that need attention.", 1)]
-    needs: Annotated[list[Need], Field("First items of each kind, most severe kind first.")]
+    needs: Annotated[
+        list[AttentionItem], Field("First items of each kind, most severe kind first.")
+    ]
     kinds: Annotated[list[KindCount], Field("Number of items of each kind.")]
 
 

@@ -107,7 +107,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Trait:
+class ErrorFacet:
     """What the runs of a group have in common: `name` is `job`, `worker` or `payload.<field>`."""
 
     name: Annotated[str, Field("`job`, `worker` or `payload.<field>`.", "payload.product")]
@@ -127,5 +127,5 @@ class ErrorDetails:
             "Traceback of the last failure that has one.", "Traceback (most recent call last): …"
         ),
     ]
-    traits: Annotated[list[Trait], Field("What its last failed runs have in common.")]
+    traits: Annotated[list[ErrorFacet], Field("What its last failed runs have in common.")]
     looked_at: Annotated[int, Field("Number of runs examined.", 398)]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, TypedDict
 
 from rota.model.fields import Field
-from rota.model.words import duration
+from rota.model.formatting import duration
 
 Outcome = Literal["started", "debounced", "throttled", "unbound", "filtered", "duplicate"]
 

@@ -34,8 +34,8 @@ from typing import (
 from rota.errors import InputError
 from rota.model.durations import Duration
 from rota.model.field_values import PARSERS, READERS
+from rota.model.formatting import duration
 from rota.model.instants import LONGEST_SECONDS
-from rota.model.words import duration
 
 # An instant, or a duration from now; both may be given as text.
 Moment = datetime | timedelta | str

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from rota.model.durations import Duration
 from rota.model.fields import Field
-from rota.model.words import duration
+from rota.model.formatting import duration
 
 LimitKind = Literal["concurrency", "rate", "sequence"]
 OnFull = Literal["wait", "skip", "replace", "cancel_running"]

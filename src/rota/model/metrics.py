@@ -112,7 +112,7 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class OperatorAction:
     """An operator action: a row of the audit."""
 
     id: int
@@ -133,4 +133,4 @@ class Changes:
     counts: dict[tuple[str, tuple[tuple[str, str], ...]], int] = field(default_factory=dict)
     depths: dict[str, QueueDepth] = field(default_factory=dict)
     workers: dict[int, tuple[str, str]] = field(default_factory=dict)
-    deeds: list[Deed] = field(default_factory=list)
+    deeds: list[OperatorAction] = field(default_factory=list)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rota.model.formatting import plural
 from rota.model.states import RETRIABLE_STATES
-from rota.model.words import plural
 
 # The shapes of cells, each with its word.
 WORDS = {

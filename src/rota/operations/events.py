@@ -19,7 +19,7 @@ from rota.model.durations import Duration
 from rota.model.event import BindingInfo, EventFilters, EventInfo
 from rota.model.list_filters import TimeOrder
 from rota.model.page import LISTED_BYTES, Page
-from rota.model.watch import Received, Refusal, Replayed, WatchInfo, read_operations
+from rota.model.table_watch import Received, Refusal, Replayed, WatchInfo, read_operations
 from rota.model.watch_condition import watch_condition
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.operations.scope import Scope

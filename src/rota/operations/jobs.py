@@ -22,6 +22,7 @@ from rota.jobs.sync import put_others, whole
 from rota.jobs.values import check_backoff
 from rota.model.drift import Drift, Synced
 from rota.model.fields import Field
+from rota.model.formatting import plural
 from rota.model.job import (
     CancelOpen,
     Cascade,
@@ -36,7 +37,6 @@ from rota.model.job import (
 )
 from rota.model.page import Page
 from rota.model.queue import JobDepth
-from rota.model.words import plural
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.operations.registry import Noun, Reason, ShowTime, Version, operation
 from rota.operations.schedules.edits import said

@@ -6,6 +6,7 @@ import json
 from typing import Any, Unpack
 
 from rota.errors import LimitError
+from rota.model.formatting import plural
 from rota.model.limit import (
     CounterValue,
     LimitChanges,
@@ -18,7 +19,6 @@ from rota.model.limit import (
 )
 from rota.model.page import Page
 from rota.model.tenant import split_name
-from rota.model.words import plural
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.operations.registry import Noun, Reason, ShowTime, operation
 from rota.operations.scope import Scope

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from rota.model.formatting import plural
 from rota.model.overview import RunningRun
 from rota.model.page import Page
-from rota.model.words import plural
 from rota.model.worker import (
     AtOnce,
     IncludeGone,

@@ -13,7 +13,7 @@ from rota.model.fields import Moment
 from rota.model.page import PAGE_BYTES, Page
 from rota.postgres.clock import read_clock
 from rota.postgres.pages import read_page
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 
 T = TypeVar("T")
 
@@ -39,18 +39,18 @@ def write_audit(
         "reason": reason,
         "tenant": tenant,
     }
-    yield Ask("audit/write", params)
+    yield Execute("audit/write", params)
 
 
 def act_as(actor: str | None) -> Plan[None]:
     """Name this actor in the audit for the rest of the transaction."""
-    yield Ask("audit/act_as", {"actor": actor})
+    yield Execute("audit/act_as", {"actor": actor})
 
 
 def because(reason: str | None, plan: Plan[T]) -> Plan[T]:
     """Use this reason for the plan's audit entries that have none of their own."""
     if reason is not None:
-        yield Ask("audit/because", {"reason": reason})
+        yield Execute("audit/because", {"reason": reason})
     return (yield from plan)
 
 

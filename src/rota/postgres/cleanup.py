@@ -11,7 +11,7 @@ from rota.errors import InputError, ScheduleNotFound
 from rota.model.cleanup import JOB, CleanupCount, CleanupInfo, CleanupTable, rule_of
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.wording import listed
-from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows
 from rota.postgres.schedules.lists import list_schedules, named
 
 MOST_TABLES = 1000
@@ -55,7 +55,7 @@ def info_of(stored: ScheduleInfo) -> CleanupInfo:
 def plan_cleanup(stored: ScheduleInfo) -> Plan[list[CleanupCount]]:
     """Count the rows that each rule of the cleanup would remove now."""
     rules = rules_of(stored)
-    rows = yield Ask("cleanup/plan", {"payload": json.dumps({"rules": rules})})
+    rows = yield Execute("cleanup/plan", {"payload": json.dumps({"rules": rules})})
     return [
         CleanupCount(stored.name, row["table_name"], str(rule.get("column")), row["matching"])
         for row, rule in zip(rows, rules, strict=True)
@@ -64,7 +64,7 @@ def plan_cleanup(stored: ScheduleInfo) -> Plan[list[CleanupCount]]:
 
 def known_tables(names: list[str] | None = None) -> Plan[Rows]:
     """Return the tables that cleanups can remove rows from, all or those of these names."""
-    rows = yield Ask("cleanup/known_tables", {"names": names, "most": MOST_TABLES})
+    rows = yield Execute("cleanup/known_tables", {"names": names, "most": MOST_TABLES})
     return rows
 
 
@@ -75,7 +75,7 @@ def list_tables() -> Plan[list[CleanupTable]]:
 
 def resolve_table(name: str) -> Plan[str]:
     """Return the table's name with its schema; raise InputError if there is no such table."""
-    rows = yield Ask("cleanup/table", {"name": name})
+    rows = yield Execute("cleanup/table", {"name": name})
     if rows:
         return str(rows[0]["name"])
     known = [table.name for table in (yield from list_tables())]

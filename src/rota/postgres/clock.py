@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 from rota.postgres.queries import Query, only
 
 
 def read_clock() -> Plan[datetime]:
     """Return the business time (`rota.now()`)."""
-    rows = yield Ask("clock/now", {})
+    rows = yield Execute("clock/now", {})
     now: datetime = rows[0]["now"]
     return now
 

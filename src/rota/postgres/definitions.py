@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 from rota.postgres.queries import Query, column
 
 
@@ -42,12 +42,12 @@ def declare(declared: Declared) -> Query[list[str]]:
 
 def declare_plan(declared: Declared) -> Plan[None]:
     """Register jobs as part of a plan."""
-    yield Ask("jobs/register", dict(declared))
+    yield Execute("jobs/register", dict(declared))
 
 
 def limit_waiting(milliseconds: int) -> Plan[None]:
     """Let no later statement of the plan wait longer for a lock; LockNotAvailable ends it."""
-    yield Ask("session/limit_locks", {"milliseconds": milliseconds})
+    yield Execute("session/limit_locks", {"milliseconds": milliseconds})
 
 
 def is_newer(job: str, signature: int, own: int) -> Query[bool]:

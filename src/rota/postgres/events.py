@@ -12,12 +12,12 @@ from rota.model.event import BindingInfo, EventFilters, EventInfo, Outcome
 from rota.model.field_values import past_instant
 from rota.model.list_filters import TimeOrder
 from rota.model.page import PAGE_BYTES, Page
-from rota.model.watch import Received, Refusal, Replayed, WatchInfo
+from rota.model.table_watch import Received, Refusal, Replayed, WatchInfo
 from rota.model.wording import listed
 from rota.postgres.audit import act_as, write_audit
 from rota.postgres.clock import read_clock
 from rota.postgres.pages import check_filters, check_order, like, read_page
-from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows
 from rota.postgres.queries import Query, each
 
 _FILTERS = ("id", "tenant", "name", "pattern", "key", "job", "outcome", "text")
@@ -44,7 +44,7 @@ def emit_event(params: Mapping[str, Any], *, actor: str | None) -> Plan[Rows]:
     """Emit an event and record it in the audit. Return the run, the job and whether it is a
     duplicate, for each job bound to the event; one row without a run if nothing was started."""
     yield from act_as(actor)
-    rows = yield Ask("events/emit", dict(params))
+    rows = yield Execute("events/emit", dict(params))
     after = {
         "event_id": rows[0]["event_id"],
         "payload": json.loads(params["payload"]),
@@ -58,7 +58,7 @@ def emit_event(params: Mapping[str, Any], *, actor: str | None) -> Plan[Rows]:
 
 
 def receive_event(params: Mapping[str, Any]) -> Plan[Received]:
-    rows = yield Ask("events/emit", dict(params))
+    rows = yield Execute("events/emit", dict(params))
     found = yield from find_event(rows[0]["event_id"])
     return Received(found.id, found.duplicate_of is not None)
 
@@ -96,7 +96,7 @@ def _is_by_name(params: Mapping[str, Any]) -> bool:
 
 def _few_tenants() -> Plan[list[str] | None]:
     """Return the tenants that have events; None if there are too many to look up a name in each."""
-    rows = yield Ask("events/tenants", {})
+    rows = yield Execute("events/tenants", {})
     found = list(rows[0]["tenants"])
     return found if len(found) <= _FEW_TENANTS else None
 
@@ -128,12 +128,12 @@ def find_event(event_id: int) -> Plan[EventInfo]:
 
 
 def list_bindings(event: str | None = None, job: str | None = None) -> Plan[list[BindingInfo]]:
-    rows = yield Ask("events/bindings", {"event": event, "job": job})
+    rows = yield Execute("events/bindings", {"event": event, "job": job})
     return [BindingInfo(**row) for row in rows]
 
 
 def watch_table(params: Mapping[str, Any], *, actor: str | None) -> Plan[WatchInfo]:
-    rows = yield Ask("events/watch", dict(params) | {"actor": actor})
+    rows = yield Execute("events/watch", dict(params) | {"actor": actor})
     return (yield from find_watch(rows[0]["id"]))
 
 
@@ -141,17 +141,17 @@ def unwatch_table(
     table: str | None, watch: int | None, *, reason: str | None, actor: str | None
 ) -> Plan[list[int]]:
     params = {"table": table, "watch": watch, "reason": reason, "actor": actor}
-    rows = yield Ask("events/unwatch", params)
+    rows = yield Execute("events/unwatch", params)
     return list(rows[0]["ids"])
 
 
 def list_watches() -> Plan[list[WatchInfo]]:
-    rows = yield Ask("events/watches", {"id": None})
+    rows = yield Execute("events/watches", {"id": None})
     return [WatchInfo(**row) for row in rows]
 
 
 def find_watch(watch: int) -> Plan[WatchInfo]:
-    rows = yield Ask("events/watches", {"id": watch})
+    rows = yield Execute("events/watches", {"id": watch})
     if not rows:
         raise WatchNotFound(f"there is no watch {watch}", hint=listed("watches"))
     return WatchInfo(**rows[0])
@@ -167,12 +167,12 @@ def replay_events(
     now = yield from read_clock()
     asked = params | {"job": job}
     asked |= {"since": past_instant(since, now), "until": past_instant(until, now)}
-    (row,) = yield Ask("events/replay", asked)
+    (row,) = yield Execute("events/replay", asked)
     return Replayed(**row, is_dry_run=bool(params["dry_run"]))
 
 
 def refuse_hook(hook: str, reason: str, address: str) -> Plan[None]:
-    yield Ask("events/refuse_hook", {"hook": hook, "reason": reason, "address": address})
+    yield Execute("events/refuse_hook", {"hook": hook, "reason": reason, "address": address})
 
 
 def page_refusals(

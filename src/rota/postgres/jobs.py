@@ -14,7 +14,7 @@ from rota.model.page import LISTED_BYTES, Page
 from rota.model.queue import JobDepth
 from rota.model.wording import listed
 from rota.postgres.pages import check_filters, check_order, read_all, read_page, wanted_metadata
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 from rota.postgres.versions import expect_version
 
 # Columns that only a job of kind sql has.
@@ -57,7 +57,7 @@ def find_job(name: str) -> Plan[JobInfo]:
 
 def present_name(name: str) -> Plan[str]:
     """Return the name that a job has now, by any that it has or had."""
-    rows = yield Ask("jobs/present_name", {"name": name})
+    rows = yield Execute("jobs/present_name", {"name": name})
     return str(rows[0]["name"])
 
 
@@ -72,20 +72,20 @@ def _hint(name: str) -> Plan[str]:
 
 def present_names() -> Plan[dict[str, str]]:
     """Return the present names of all jobs, by each name that they have or had."""
-    rows = yield Ask("jobs/names", {})
+    rows = yield Execute("jobs/names", {})
     earlier = {row["name"]: row["job"] for row in rows if row["name"] != row["job"]}
     return earlier | {row["job"]: row["job"] for row in rows if row["name"] == row["job"]}
 
 
 def read_depths(name: str | None) -> Plan[dict[str, JobDepth]]:
-    rows = yield Ask("jobs/depths", {"job": name})
+    rows = yield Execute("jobs/depths", {"job": name})
     return {row["job"]: JobDepth(**row) for row in rows}
 
 
 def find_function(name: str) -> Plan[SqlFunction | None]:
     """Return the SQL function of a job; None for a job of another kind."""
     found = yield from find_job(name)
-    rows = yield Ask("jobs/function", {"name": name})
+    rows = yield Execute("jobs/function", {"name": name})
     if not rows or found.function_name is None:
         return None
     return SqlFunction(found.function_name, found.run_as, rows[0]["definition"])
@@ -93,7 +93,7 @@ def find_function(name: str) -> Plan[SqlFunction | None]:
 
 def list_functions(text: str | None) -> Plan[list[JobFunction]]:
     """Return the database functions that a job can call."""
-    rows = yield Ask("jobs/functions", {"text": text})
+    rows = yield Execute("jobs/functions", {"text": text})
     return [JobFunction(**row) for row in rows]
 
 
@@ -102,8 +102,8 @@ def create_job(
 ) -> Plan[JobInfo]:
     """Create a job that calls a database function. Raise WrongState if the name is taken, JobError
     if the function belongs to PostgreSQL, to an extension or to Rota."""
-    yield Ask("jobs/act_as", {"actor": actor, "reason": reason})
-    made = yield Ask("jobs/create", {"name": name, "columns": json.dumps(dict(columns))})
+    yield Execute("jobs/act_as", {"actor": actor, "reason": reason})
+    made = yield Execute("jobs/create", {"name": name, "columns": json.dumps(dict(columns))})
     if not made:
         raise WrongState(f'job "{name}" already exists', hint="update it instead")
     yield from check_function(name, made[0]["function_name"])
@@ -138,9 +138,9 @@ def update_job(
             f'job "{name}" is not a SQL job: its function is in the code of its application'
         )
     yield from expect_version("job", name, version)
-    yield Ask("jobs/act_as", {"actor": actor, "reason": reason})
+    yield Execute("jobs/act_as", {"actor": actor, "reason": reason})
     params = {"name": name, "columns": json.dumps(dict(columns)), "reset": list(reset)}
-    yield Ask("jobs/update", params)
+    yield Execute("jobs/update", params)
     found = yield from find_job(name)
     if "function_name" in columns and found.function_name is not None:
         yield from check_function(name, found.function_name)
@@ -150,12 +150,12 @@ def update_job(
 def plan_jobs(params: Mapping[str, Any]) -> Plan[list[Drift]]:
     """Return the drift that a registration with these parameters would change; nothing is
     written."""
-    rows = yield Ask("jobs/plan", dict(params))
+    rows = yield Execute("jobs/plan", dict(params))
     return [Drift(**row) for row in rows]
 
 
 def sync_jobs(params: Mapping[str, Any], *, actor: str | None) -> Plan[list[str]]:
     """Register jobs; return the names of those that were written."""
-    yield Ask("jobs/act_as", {"actor": actor, "reason": None})
-    rows = yield Ask("jobs/register", dict(params))
+    yield Execute("jobs/act_as", {"actor": actor, "reason": None})
+    rows = yield Execute("jobs/register", dict(params))
     return [row["register_jobs"] for row in rows]

@@ -11,7 +11,7 @@ from rota.model.limit import LimitDetails, LimitFilters, LimitInfo, LimitKey, Li
 from rota.model.page import Page
 from rota.model.wording import listed
 from rota.postgres.pages import check_filters, check_order, read_all, read_page
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 from rota.postgres.queries import Query, only
 
 
@@ -47,9 +47,9 @@ def find_limit(name: str, tenant: str = "") -> Plan[LimitInfo]:
 def read_limit(name: str, tenant: str = "") -> Plan[LimitDetails]:
     limit = yield from find_limit(name, tenant)
     params = {"name": name, "tenant": tenant}
-    keys = yield Ask("limits/keys", params)
-    holders = yield Ask("limits/holders", params)
-    waiters = yield Ask("limits/waiters", params)
+    keys = yield Execute("limits/keys", params)
+    holders = yield Execute("limits/holders", params)
+    waiters = yield Execute("limits/waiters", params)
     return LimitDetails(
         limit,
         [LimitKey(**row) for row in keys],

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 
 from rota.errors import FilterError
 from rota.model.page import PAGE_BYTES, Page, fitting
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 
 T = TypeVar("T")
 Place = tuple[Any, ...]
@@ -57,9 +57,9 @@ def read_rows(
     if limit < 1:
         raise FilterError(f"limit must be at least 1, not {limit}")
     after = None if cursor is None else json.dumps(list(cursor))
-    yield Ask("session/plan_by_values", {"is_local": True})
+    yield Execute("session/plan_by_values", {"is_local": True})
     asked = dict(params) | {"order": order, "after": after, "limit": limit + 1}
-    rows = yield Ask(statement, asked)
+    rows = yield Execute(statement, asked)
     return [(tuple(row.pop("place")), make(**row)) for row in rows]
 
 
@@ -67,7 +67,7 @@ def read_all(
     statement: str, params: Mapping[str, Any], make: Callable[..., T], *, order: str = "name"
 ) -> Plan[list[T]]:
     """Return the whole list; for short lists."""
-    rows = yield Ask(statement, dict(params) | {"order": order, "after": None, "limit": None})
+    rows = yield Execute(statement, dict(params) | {"order": order, "after": None, "limit": None})
     for row in rows:
         del row["place"]
     return [make(**row) for row in rows]

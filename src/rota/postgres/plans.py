@@ -13,7 +13,7 @@ Rows = list[dict[str, Any]]
 T = TypeVar("T")
 
 
-class Ask(NamedTuple):
+class Execute(NamedTuple):
     """A statement (a file such as `runs/find`, or a call such as `cancel_run(run_id, reason)`) and
     its parameters.
 
@@ -27,22 +27,22 @@ class Ask(NamedTuple):
     meanwhile: Callable[[], object] | None = None
 
 
-Plan = Generator[Ask, Rows, T]
+Plan = Generator[Execute, Rows, T]
 
 
 def one(statement: str, **params: Any) -> Plan[Rows]:
     """Return the rows of a single statement."""
-    rows = yield Ask(statement, params)
+    rows = yield Execute(statement, params)
     return rows
 
 
 def call(function: str, **arguments: Any) -> Plan[Any]:
     """Call a SQL function of the schema by its name and named arguments; return its result."""
-    rows = yield Ask(f"{function}({', '.join(arguments)})", arguments)
+    rows = yield Execute(f"{function}({', '.join(arguments)})", arguments)
     return rows[0]["answer"]
 
 
 def limited(plan: Plan[T], seconds: float) -> Plan[T]:
     """Limit the duration of each statement of a plan."""
-    yield Ask("session/limit_time", {"milliseconds": int(seconds * 1000)})
+    yield Execute("session/limit_time", {"milliseconds": int(seconds * 1000)})
     return (yield from plan)

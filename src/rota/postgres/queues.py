@@ -10,7 +10,7 @@ from rota.errors import QueueNotFound
 from rota.model.page import Page
 from rota.model.queue import JobDepth, QueueDetails, QueueInfo, QueueOrder, QueueSettings, WhenFull
 from rota.postgres.pages import check_order, read_all, read_page
-from rota.postgres.plans import Ask, Plan, call
+from rota.postgres.plans import Execute, Plan, call
 from rota.postgres.queries import Query, column
 
 
@@ -41,7 +41,7 @@ def find_queue(name: str) -> Plan[QueueDetails]:
         raise QueueNotFound(
             f'there is no queue "{name}": no job, run or setting names it', hint=hint
         )
-    jobs = yield Ask("queues/jobs", {"name": name})
+    jobs = yield Execute("queues/jobs", {"name": name})
     return QueueDetails(found[0], [JobDepth(**row) for row in jobs])
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from rota.model.response import StoredResponse
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 
 KEEP_SECONDS = 86_400.0
 # After this time, the server of an unanswered request is considered dead.
@@ -23,9 +23,9 @@ def claim(key_hash: bytes, request_hash: bytes, claim_id: str) -> Plan[StoredRes
         "keep_seconds": KEEP_SECONDS,
         "patience_seconds": PATIENCE_SECONDS,
     }
-    if (yield Ask("responses/claim", params)):
+    if (yield Execute("responses/claim", params)):
         return None
-    rows = yield Ask("responses/find", {"key_hash": key_hash})
+    rows = yield Execute("responses/find", {"key_hash": key_hash})
     if not rows:
         # The key was released in between: a repeated request can claim it.
         return StoredResponse(request_hash)
@@ -38,7 +38,7 @@ def claim(key_hash: bytes, request_hash: bytes, claim_id: str) -> Plan[StoredRes
 def keep(
     key_hash: bytes, claim: str, *, status: int, headers: Mapping[str, str], body: bytes
 ) -> Plan[None]:
-    yield Ask(
+    yield Execute(
         "responses/keep",
         {
             "key_hash": key_hash,
@@ -52,4 +52,4 @@ def keep(
 
 def release(key_hash: bytes, claim: str) -> Plan[None]:
     """Release the key, because nothing was done."""
-    yield Ask("responses/release", {"key_hash": key_hash, "claim": claim})
+    yield Execute("responses/release", {"key_hash": key_hash, "claim": claim})

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from rota.postgres.errors import translate
-from rota.postgres.plans import Ask, Rows
+from rota.postgres.plans import Execute, Rows
 from rota.postgres.rows import named_row
 from rota.postgres.sessions.connection import ANSWER_SECONDS
 from rota.postgres.sessions.pool import Database
@@ -46,7 +46,7 @@ class Pause(NamedTuple):
     seconds: float
 
 
-Step = Ask | Write | Hold | Pause
+Step = Execute | Write | Hold | Pause
 Steps = Generator[Step, Rows, T]
 
 # The share of time in which gentle work uses the server, and its longest pause.
@@ -54,7 +54,7 @@ _SHARE = 1 / 15
 _LONGEST_PAUSE = 10.0
 
 
-def gently(ask: Ask) -> Steps[Rows]:
+def gently(ask: Execute) -> Steps[Rows]:
     """Execute a portion of work without hurry: a pause of fourteen times its duration follows."""
     started = time.monotonic()
     rows = yield ask
@@ -117,11 +117,11 @@ def run_steps_sync(database: Database, steps: Steps[T], name: str = "rota") -> T
             return answer
 
 
-def _bound(step: Ask | Write | Hold) -> float:
+def _bound(step: Execute | Write | Hold) -> float:
     return step.seconds if isinstance(step, Write) else ANSWER_SECONDS
 
 
-def _read(database: Database, step: Ask | Write | Hold) -> tuple[Any, dict[str, Any] | None]:
+def _read(database: Database, step: Execute | Write | Hold) -> tuple[Any, dict[str, Any] | None]:
     match step:
         case Write(text, _):
             return sql.SQL(text), None
@@ -130,7 +130,7 @@ def _read(database: Database, step: Ask | Write | Hold) -> tuple[Any, dict[str, 
     return database.statements.get(step.statement), step.params
 
 
-def _refuse(steps: Steps[T], step: Ask | Write | Hold, error: psycopg.Error) -> Step:
-    if isinstance(step, Ask):
+def _refuse(steps: Steps[T], step: Execute | Write | Hold, error: psycopg.Error) -> Step:
+    if isinstance(step, Execute):
         raise error
     return steps.throw(WriteRefused(str(error).strip()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from rota.postgres.plans import Ask, Plan, one
+from rota.postgres.plans import Execute, Plan, one
 from rota.postgres.queries import Query, column
 from rota.postgres.statements import Statements
 
@@ -22,21 +22,21 @@ def quiet(statements: Statements) -> bytes:
 
 
 def read_clock() -> Plan[datetime]:
-    return _now(Ask("testing/now", {}))
+    return _now(Execute("testing/now", {}))
 
 
 def set_clock(at: datetime | None) -> Plan[datetime]:
     """Set the clock; None returns to the server's."""
-    return _now(Ask("testing/set_clock", {"at": at}))
+    return _now(Execute("testing/set_clock", {"at": at}))
 
 
 def advance_clock(seconds: float) -> Plan[datetime]:
-    return _now(Ask("testing/advance_clock", {"seconds": seconds}))
+    return _now(Execute("testing/advance_clock", {"seconds": seconds}))
 
 
 def left_to_run(jobs: list[str]) -> Plan[list[LeftToRun]]:
     """Return the first few runs that a worker with these jobs still has to execute now."""
-    rows = yield Ask("testing/left_to_run", {"jobs": jobs})
+    rows = yield Execute("testing/left_to_run", {"jobs": jobs})
     return [LeftToRun(**row) for row in rows]
 
 
@@ -50,7 +50,7 @@ def runs_of_job(job: str) -> Query[list[str]]:
     return Query("testing/runs_of_job", {"job": job}, column)
 
 
-def _now(ask: Ask) -> Plan[datetime]:
+def _now(ask: Execute) -> Plan[datetime]:
     rows = yield ask
     now: datetime = rows[0]["now"]
     return now

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 
 
 def expect_version(kind: str, name: str, version: int | None, tenant: str = "") -> Plan[None]:
     """Raise VersionConflict unless the record has this version; None accepts any."""
     if version is not None:
         params = {"kind": kind, "name": name, "version": version, "tenant": tenant}
-        yield Ask("versions/expect", params)
+        yield Execute("versions/expect", params)

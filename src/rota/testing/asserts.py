@@ -11,8 +11,8 @@ from typing import Any
 from rota.app import App
 from rota.jobs import connections
 from rota.jobs.decorator import BoundJob
+from rota.model.formatting import plural
 from rota.model.run import RunInfo
-from rota.model.words import plural
 from rota.postgres.testing import runs_of_job
 
 _SHOWN = 10

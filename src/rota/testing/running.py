@@ -37,7 +37,7 @@ def run_due_sync(app: App, timeout: float = 30.0) -> None:
 async def tick(app: App) -> list[RunInfo]:
     """Process all due schedules, as a worker would; return the runs that were enqueued. They are
     not executed."""
-    from rota.engine.duties.scheduler import Scheduler
+    from rota.engine.loops.scheduler import Scheduler
 
     newest = await _newest(app)
     scheduler = Scheduler(app.database, tick_seconds=1)

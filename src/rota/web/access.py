@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.api.addresses import Addresses
 from rota.api.auth import DEVELOPER, Authenticate, path_of, refuse_cross_site
-from rota.api.limits import RateLimit
+from rota.api.request_limits import RateLimit
 from rota.web.forms import inside
 from rota.web.session import SECONDS, SESSION, Sessions, set_cookie
 
@@ -36,7 +36,7 @@ class Viewer:
         return bool(action)
 
 
-class Door:
+class Authenticator:
     """Identifies the viewer of a request: by the application's own check, by a session, or, on
     loopback in development, without a check."""
 
@@ -80,12 +80,12 @@ class Door:
         return None
 
 
-class Gate:
+class AuthMiddleware:
     """Require authentication; redirect to the sign-in page."""
 
-    def __init__(self, app: ASGIApp, *, door: Door) -> None:
+    def __init__(self, app: ASGIApp, *, authenticator: Authenticator) -> None:
         self._app = app
-        self._door = door
+        self._authenticator = authenticator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,10 +93,14 @@ class Gate:
         request = Request(scope)
         refuse_cross_site(request)
         if not path_of(scope).startswith(OPEN):
-            if self._door.has_link and request.method == "GET" and LINK in request.query_params:
+            if (
+                self._authenticator.has_link
+                and request.method == "GET"
+                and LINK in request.query_params
+            ):
                 await self._follow_link(request)(scope, receive, send)
                 return
-            viewer = await self._door.viewer(request)
+            viewer = await self._authenticator.viewer(request)
             if viewer is None:
                 await self._refuse(request)(scope, receive, send)
                 return
@@ -106,7 +110,7 @@ class Gate:
 
     def _follow_link(self, request: Request) -> Response:
         """Sign in with the token of the address, and redirect to the address without it."""
-        cookie = self._door.sign_in(request, request.query_params[LINK])
+        cookie = self._authenticator.sign_in(request, request.query_params[LINK])
         left = urlencode([pair for pair in request.query_params.multi_items() if pair[0] != LINK])
         wanted = inside(quote(path_of(request.scope)) + (f"?{left}" if left else ""))
         response = RedirectResponse(f"{request.scope.get('root_path', '')}{wanted}", 303)
@@ -115,7 +119,7 @@ class Gate:
         return response
 
     def _refuse(self, request: Request) -> Response:
-        if not self._door.has_sign_in:
+        if not self._authenticator.has_sign_in:
             return PlainTextResponse("this application did not authenticate the request\n", 401)
         root = request.scope.get("root_path", "")
         wanted = path_of(request.scope)

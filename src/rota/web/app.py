@@ -18,18 +18,18 @@ from rota.api.app import create_api
 from rota.api.auth import Authenticate, LocalOnly, path_of
 from rota.api.compression import Compressed
 from rota.api.errors import ProblemError
-from rota.api.limits import BodyLimit, RateLimit
+from rota.api.request_limits import BodyLimit, RateLimit
 from rota.api.routing import whole_names
 from rota.api.security import SecureHeaders
 from rota.api.state import ApiState
 from rota.errors import ConfigError
 from rota.web import assets
-from rota.web.access import Door, Gate
+from rota.web.access import Authenticator, AuthMiddleware
 from rota.web.page_scope import WebState
 from rota.web.pages import PAGES, failure
 from rota.web.parts import SharedParts
 from rota.web.session import Sessions
-from rota.web.watch import Watch
+from rota.web.shared_reads import SharedReads
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -81,7 +81,7 @@ def _pages(
     state: ApiState, authenticate: Authenticate | None, is_local: bool, has_link: bool
 ) -> Starlette:
     server = state.app.config.server
-    door = Door(
+    authenticator = Authenticator(
         sessions=_sessions(state.app, authenticate, is_local),
         failures=RateLimit(server.failures_per_second),
         addresses=Addresses(server.trusted_proxies),
@@ -89,13 +89,13 @@ def _pages(
         is_local=is_local,
         has_link=has_link,
     )
-    watch = Watch(state.app)
+    watch = SharedReads(state.app)
     gates = [
         Middleware(Compressed),
         Middleware(SecureHeaders),
         Middleware(_Refusals),
         *([Middleware(LocalOnly)] if is_local else []),
-        Middleware(Gate, door=door),
+        Middleware(AuthMiddleware, authenticator=authenticator),
         Middleware(BodyLimit, most=server.body_bytes, check_type=_check_form),
         Middleware(failure.Failures),
         Middleware(SharedParts, place=partial(_place, state, watch)),
@@ -105,11 +105,11 @@ def _pages(
     pages = Starlette(
         routes=routes, middleware=gates, exception_handlers={HTTPException: failure.show}
     )
-    pages.state.web = WebState(state, door, __version__, watch)
+    pages.state.web = WebState(state, authenticator, __version__, watch)
     return pages
 
 
-def _place(state: ApiState, watch: Watch) -> str:
+def _place(state: ApiState, watch: SharedReads) -> str:
     """Return the position up to which open pages have been notified of changes; empty if they are
     not notified."""
     place = state.hub.place

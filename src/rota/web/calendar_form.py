@@ -9,7 +9,7 @@ from typing import Any
 
 from rota.errors import TimingError
 from rota.timing.windows import WEEKDAYS
-from rota.web import words
+from rota.web import time_text
 from rota.web.forms import Form
 
 _DAILY = re.compile(r"(\d{1,2}:\d{2}(?::\d{2})?)\s*(?:-|–|to)\s*(\d{1,2}:\d{2}(?::\d{2})?)(.*)")
@@ -99,8 +99,8 @@ def closed_words(stored: object) -> str:
     draft = draft_of("", stored)
     windows = len(draft.windows.splitlines())
     parts = [
-        words.plural(len(draft.holidays.splitlines()), "holiday") if draft.holidays else "",
+        time_text.plural(len(draft.holidays.splitlines()), "holiday") if draft.holidays else "",
         " ".join(day.capitalize() for day in draft.weekends),
-        words.plural(windows, "window") if windows else "",
+        time_text.plural(windows, "window") if windows else "",
     ]
     return ", ".join(part for part in parts if part) or "never"

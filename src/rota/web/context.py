@@ -23,7 +23,7 @@ class NavItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Flash:
     """The result of the previous action; shown once. `path` is the page that shows the result."""
 
     text: str
@@ -31,7 +31,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Shell:
+class Frame:
     """The frame round every page: the viewer, the root of the dashboard, and the viewer's time."""
 
     root: str
@@ -46,7 +46,7 @@ class Shell:
     csrf: str
     place: str = ""  # position in the stream of changes when the page was made
     attention: int = 0  # number of things that need attention
-    said: Said | None = None
+    said: Flash | None = None
 
     def url(self, path: str) -> str:
         """Return an address below the dashboard's root."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from statistics import median
 
-from rota.model.words import plural
+from rota.model.formatting import plural
 from rota.timing.load import Load
 from rota.timing.zones import Shift, shifts
 

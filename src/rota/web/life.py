@@ -10,9 +10,9 @@ from typing import Any
 
 from rota.model.attempt import AttemptInfo
 from rota.model.run import RunInfo
-from rota.web import words
+from rota.web import time_text
 from rota.web.life_picture import MOST_ATTEMPTS
-from rota.web.run_words import first_line
+from rota.web.run_text import first_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,13 @@ def _enqueued(run: RunInfo) -> LifeStep:
 
 def _attempt(attempt: AttemptInfo, waited: float, now: datetime) -> list[LifeStep]:
     end = attempt.finished_at or now
-    took = words.duration((end - attempt.started_at).total_seconds())
+    took = time_text.duration((end - attempt.started_at).total_seconds())
     start = LifeStep(
         attempt.started_at,
         "running",
         f"Attempt {attempt.attempt} started",
-        f"on worker {attempt.worker}" + (f", after {words.duration(waited)}" if waited > 1 else ""),
+        f"on worker {attempt.worker}"
+        + (f", after {time_text.duration(waited)}" if waited > 1 else ""),
         f"{took} so far" if attempt.finished_at is None else took,
     )
     if attempt.finished_at is None:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from rota.model.attempt import AttemptInfo
 from rota.model.run import RunInfo
-from rota.web import words
+from rota.web import time_text
 
 MOST_ATTEMPTS = 12
 _LEAST = 2.5
@@ -71,7 +71,7 @@ def _stretches(
         at = attempt.finished_at or now
         took = max(0.0, (at - attempt.started_at).total_seconds())
         so_far = " so far" if attempt.finished_at is None else ""
-        words_ = f"attempt {attempt.attempt}, {words.duration(took)}{so_far}"
+        words_ = f"attempt {attempt.attempt}, {time_text.duration(took)}{so_far}"
         found.append(_Stretch(took, attempt.state, False, words_))
     end = run.finished_at or now
     if run.state != "running" and (end - at).total_seconds() >= 0.01:
@@ -84,7 +84,7 @@ def _stretches(
 
 def _wait(verb: str, seconds: float, is_later: bool) -> _Stretch:
     state = "scheduled" if is_later else "queued"
-    return _Stretch(seconds, state, True, f"{verb} {words.duration(seconds)}")
+    return _Stretch(seconds, state, True, f"{verb} {time_text.duration(seconds)}")
 
 
 def _laid_out(stretches: Sequence[_Stretch]) -> list[Segment]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from rota.model.attention import Attention, Need
+from rota.model.attention import Attention, AttentionItem
 from rota.model.finding import Report
-from rota.model.words import plural
+from rota.model.formatting import plural
 from rota.web.context import NavItem
 
 _PLACES = {
@@ -46,7 +46,7 @@ class Row:
     """`path` is the page of the item. The button has a text, a target (`to`), and `asks` if a
     confirmation follows."""
 
-    need: Need
+    need: AttentionItem
     path: str
     button: str
     to: str
@@ -81,7 +81,7 @@ def more(found: Attention) -> list[More]:
     ]
 
 
-def path_of(need: Need) -> str:
+def path_of(need: AttentionItem) -> str:
     place = _PLACES.get(need.subject, "/")
     if need.subject == "worker":
         worker = need.figures.get("worker")
@@ -90,7 +90,7 @@ def path_of(need: Need) -> str:
     return f"{path}?{urlencode({'tenant': need.tenant})}" if need.tenant else path
 
 
-def _row(need: Need) -> Row:
+def _row(need: AttentionItem) -> Row:
     path = path_of(need)
     bare, _, query = path.partition("?")
     tail = f"?{query}" if query else ""

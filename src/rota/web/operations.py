@@ -20,9 +20,9 @@ from starlette.routing import Route
 
 from rota.errors import InputError, TimingError, WrongState
 from rota.model.fields import UNCHANGED, Argument
-from rota.model.words import plain
+from rota.model.formatting import plain
 from rota.operations.registry import Noun, Operation, commands_of, operations_of
-from rota.web import words
+from rota.web import time_text
 from rota.web.context import Page
 from rota.web.forms import Form, read_form
 from rota.web.page_scope import PageScope, zone_of
@@ -169,7 +169,7 @@ class _OperationForm:
         if self._operation.shows_target:
             result = self._noun.record_of(await commands.get(**where))
         zone = zone_of(scope.request)
-        said = self._operation.says(result, is_changed, lambda at: words.absolute(at, zone))
+        said = self._operation.says(result, is_changed, lambda at: time_text.absolute(at, zone))
         is_gone = self._operation.is_removal and result != "reset"
         target = where[self._operation.target.name]
         if renamed := given.get(self._operation.renames_to):

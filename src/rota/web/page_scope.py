@@ -20,13 +20,13 @@ from rota.errors import TimingError
 from rota.model.run_counts import StateCount
 from rota.timing.zones import zone
 from rota.web import api_reference, nav
-from rota.web.access import Door, Viewer
+from rota.web.access import Authenticator, Viewer
 from rota.web.api_reference import Reference
-from rota.web.context import Page, Said, Shell
-from rota.web.loads import Loads
+from rota.web.context import Flash, Frame, Page
+from rota.web.forecasts import Forecasts
 from rota.web.render import render
 from rota.web.session import CSRF, delete_cookie, mask, new_csrf, set_cookie
-from rota.web.watch import Watch
+from rota.web.shared_reads import SharedReads
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -43,10 +43,10 @@ class WebState:
     """The state that the dashboard keeps while it runs."""
 
     api: ApiState
-    door: Door
+    authenticator: Authenticator
     release: str
-    watch: Watch
-    loads: Loads = field(default_factory=Loads)
+    watch: SharedReads
+    loads: Forecasts = field(default_factory=Forecasts)
     # Pages that show the same list reload at the same time and share one count. A page reloads
     # later than this after a change, so it never shows the count from before the change.
     run_counts: SharedBy[list[StateCount]] = field(default_factory=lambda: SharedBy(0.3))
@@ -105,10 +105,10 @@ class PageScope(RequestScope):
             delete_cookie(response, self.request, SAID)
         return response
 
-    async def _shell(self, section: str, token: str) -> Shell:
+    async def _shell(self, section: str, token: str) -> Frame:
         cookies = self.request.cookies
         found = await self.web.watch.attention()
-        return Shell(
+        return Frame(
             root=self.root,
             nav=nav.items(found, await self.web.watch.findings()),
             attention=0 if found is None else found.total,
@@ -147,9 +147,9 @@ def zone_named(name: str) -> tzinfo:
         return UTC
 
 
-def _read_said(cookie: str | None) -> Said | None:
+def _read_said(cookie: str | None) -> Flash | None:
     try:
         found: Any = json.loads(unquote(cookie or "null"))
-        return None if found is None else Said(str(found[0]), found[1])
+        return None if found is None else Flash(str(found[0]), found[1])
     except (ValueError, LookupError, TypeError):
         return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal
 
-from rota.model.words import duration, number
+from rota.model.formatting import duration, number
 from rota.web.charts import Scale
 
 Kind = Literal["area", "bars", "line"]

@@ -17,8 +17,8 @@ from markupsafe import Markup, escape
 from rota.api.errors import ProblemError
 from rota.model.log_volume import LogVolume
 from rota.model.strip import WORDS
-from rota.web import assets, charts, words
-from rota.web.context import Page, Shell
+from rota.web import assets, charts, time_text
+from rota.web.context import Frame, Page
 
 
 @cache
@@ -31,19 +31,19 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     filters: dict[str, Callable[..., Any]] = {
-        "number": words.number,
-        "plain": words.plain,
-        "percent": words.percent,
-        "duration": words.duration,
-        "milliseconds": lambda ms: words.duration(None if ms is None else ms / 1000),
-        "size": words.size,
+        "number": time_text.number,
+        "plain": time_text.plain,
+        "percent": time_text.percent,
+        "duration": time_text.duration,
+        "milliseconds": lambda ms: time_text.duration(None if ms is None else ms / 1000),
+        "size": time_text.size,
         "pretty": pretty,
         "coded": coded,
         "shell_word": shlex.quote,
     }
     found.filters |= filters
     found.globals |= {
-        "plural": words.plural,
+        "plural": time_text.plural,
         "asset": assets.path_of,
         "glyph_of": glyph_of,
         "chart_scale": charts.scale,
@@ -88,7 +88,7 @@ def volume_of(volume: LogVolume, *levels: str) -> list[int]:
     return [sum(step.levels.get(level, 0) for level in levels) for step in volume.steps]
 
 
-def render(page: Page, shell: Shell, block: str | None = None) -> str:
+def render(page: Page, shell: Frame, block: str | None = None) -> str:
     """Render the whole page, or one block of it, which a script asks for to reload a part."""
     template = environment().get_template(page.template)
     values = {field.name: getattr(page, field.name) for field in dataclasses.fields(page)}
@@ -118,7 +118,7 @@ def render_alone(page: Any) -> str:
     return environment().get_template(page.template).render(values)
 
 
-def _timer(shell: Shell) -> Any:
+def _timer(shell: Frame) -> Any:
     """`{{ time(at) }}`: relative up to a day, with the absolute time and its zone on hover."""
 
     def time(at: datetime | None, how: str = "relative") -> Markup:
@@ -126,24 +126,24 @@ def _timer(shell: Shell) -> Any:
             return Markup("")
         is_near = abs(at - shell.now) < timedelta(days=1)
         if how == "relative" and is_near:
-            text = words.relative(at, shell.now)
+            text = time_text.relative(at, shell.now)
         elif how == "clock":
-            text = words.clock(at, shell.zone)
+            text = time_text.clock(at, shell.zone)
         else:
-            text = words.short(at, shell.zone, shell.now)
+            text = time_text.short(at, shell.zone, shell.now)
         kind = "relative" if how == "relative" and is_near else "fixed"
         return Markup('<time datetime="{}" title="{}" data-time="{}">{}</time>').format(
-            at.isoformat(), words.absolute(at, shell.zone), kind, text
+            at.isoformat(), time_text.absolute(at, shell.zone), kind, text
         )
 
     return time
 
 
-def _since(shell: Shell) -> Any:
+def _since(shell: Frame) -> Any:
     """`{{ since(at) }}`: how long ago, in one unit."""
 
     def since(at: datetime | None) -> str:
-        return "" if at is None else words.roughly((shell.now - at).total_seconds())
+        return "" if at is None else time_text.roughly((shell.now - at).total_seconds())
 
     return since
 

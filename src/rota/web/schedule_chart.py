@@ -8,7 +8,7 @@ from datetime import datetime
 
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.states import RETRIABLE_STATES
-from rota.web import charts, words
+from rota.web import charts, time_text
 
 _GOOD, _BAD = "succeeded", RETRIABLE_STATES
 
@@ -33,8 +33,8 @@ class Durations:
     @property
     def label(self) -> str:
         return (
-            f"Durations of the last {words.plural(self.count, 'run')}: "
-            f"median {words.duration(self.median)}, p95 {words.duration(self.p95)}"
+            f"Durations of the last {time_text.plural(self.count, 'run')}: "
+            f"median {time_text.duration(self.median)}, p95 {time_text.duration(self.p95)}"
         )
 
 
@@ -59,7 +59,7 @@ def durations(past: Sequence[OccurrenceInfo], timeout: float | None) -> Duration
         good="".join(path for state, path in places if state not in _BAD),
         bad="".join(path for state, path in places if state in _BAD),
         labels=[
-            words.duration(top * quarter / 4) if quarter else "0" for quarter in (4, 3, 2, 1, 0)
+            time_text.duration(top * quarter / 4) if quarter else "0" for quarter in (4, 3, 2, 1, 0)
         ],
         first_at=ended[0].nominal_at,
         last_at=ended[-1].nominal_at,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rota.web import words
+from rota.web import time_text
 
 LABELS = {
     "job": "job",
@@ -69,7 +69,7 @@ def _words(column: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if column.endswith("_seconds") and isinstance(value, int | float):
-        return words.duration(float(value)) if value else "none"
+        return time_text.duration(float(value)) if value else "none"
     if column == "requires" and isinstance(value, list):
         return ", ".join(str(item.get("name", item)) for item in value if isinstance(item, dict))
     if isinstance(value, list) and all(isinstance(item, str) for item in value):

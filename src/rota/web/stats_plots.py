@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, tzinfo
 
+from rota.model.formatting import duration, number, percent, plural
 from rota.model.stats import Activity, Stats
-from rota.model.words import duration, number, percent, plural
 from rota.web.plots import Plot, PlotLine, Unit
 
 # The ranges of a page's charts: word and hours.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
+from rota.model.formatting import duration, number, percent
 from rota.model.trend import Trend
-from rota.model.words import duration, number, percent
 from rota.web.plots import Plot, PlotLine, Unit
 
 # The ranges of a page's charts: word and hours.

@@ -12,13 +12,13 @@ from rota.engine.attempts.attempt import Services
 from rota.engine.attempts.observer import AttemptObserver
 from rota.engine.attempts.progress import ProgressBoard
 from rota.engine.attempts.runner import Runner
-from rota.engine.duties.sql_jobs import SqlJobs
-from rota.engine.executors.base import Means
+from rota.engine.executors.base import ExecutorContext
 from rota.engine.executors.threads import ThreadPool
 from rota.engine.logs.log_buffer import LogBuffer
+from rota.engine.loops.sql_jobs import SqlJobs
 from rota.model.outcome import Outcome
 from rota.model.run import Claim
-from rota.postgres.sessions.kept import KeptSessions
+from rota.postgres.sessions.session_cache import SessionCache
 from rota.telemetry.lines import LEVELS
 from tests.engine.claiming.claims import make_claim
 
@@ -54,7 +54,7 @@ def make_services(app: rota.App) -> Services:
     return Services(
         config=config,
         database=database,
-        sessions=KeptSessions(lambda: database.url, worker=1, size=1),
+        sessions=SessionCache(lambda: database.url, worker=1, size=1),
         logs=LogBuffer(
             database, buffer_lines=100, buffer_bytes=10**6, flush_seconds=1, line_bytes=10_000
         ),
@@ -65,8 +65,8 @@ def make_services(app: rota.App) -> Services:
     )
 
 
-def make_means(app: rota.App) -> Means:
-    return Means(app.config, app.database, ThreadPool(), None)
+def make_means(app: rota.App) -> ExecutorContext:
+    return ExecutorContext(app.config, app.database, ThreadPool(), None)
 
 
 def make_runner(app: rota.App, sink: Sink, observers: Sequence[AttemptObserver] = ()) -> Runner:

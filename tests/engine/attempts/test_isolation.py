@@ -13,7 +13,7 @@ import pytest
 
 import rota
 from rota.engine.attempts.isolation import inline_jobs
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.testing import eventually
 from tests.conftest import MakeApp
 from tests.engine import bodies
@@ -141,7 +141,7 @@ async def test_a_draining_worker_isolates_nothing(make_app: MakeApp, engine: Eng
 async def test_a_claim_whose_answer_was_lost_is_run(
     make_app: MakeApp, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app, claim, claimed = make_app(**ONE_SLOT), Feed.claim_suspect, []
+    app, claim, claimed = make_app(**ONE_SLOT), Exchange.claim_suspect, []
 
     async def break_once(*arguments: Any) -> Any:
         found = await claim(*arguments)
@@ -150,7 +150,7 @@ async def test_a_claim_whose_answer_was_lost_is_run(
             raise psycopg.OperationalError("the connection is lost")
         return found
 
-    monkeypatch.setattr(Feed, "claim_suspect", break_once)
+    monkeypatch.setattr(Exchange, "claim_suspect", break_once)
     run = await suspect(app.job(bodies.own_pid), engine, n=1)
     async with app.worker():
         await run.wait(20)
@@ -184,15 +184,15 @@ async def test_an_answer_from_before_its_end_starts_nothing_again(
         started.append(1)
 
     run = await suspect(once, engine)
-    claim_suspect, answers = Feed.claim_suspect, []
+    claim_suspect, answers = Exchange.claim_suspect, []
 
-    async def late(feed: Feed, *arguments: Any) -> Any:
+    async def late(feed: Exchange, *arguments: Any) -> Any:
         answers.append(answers[0] if len(answers) == 1 else await claim_suspect(feed, *arguments))
         if len(answers) == 2:
             await run.wait(20)
         return answers[-1]
 
-    monkeypatch.setattr(Feed, "claim_suspect", late)
+    monkeypatch.setattr(Exchange, "claim_suspect", late)
     async with app.worker():
         await eventually(lambda: len(answers) >= 3)
     assert started == [1]

@@ -14,7 +14,7 @@ from rota.engine.claiming.slots import ClaimCommit, Slots
 from rota.engine.metrics.counters import Counters
 from rota.model.run import Claim
 from rota.postgres.pipeline.claims import ClaimRequest, ConnectionTurn, ReadyClaim
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.postgres.pipeline.prepared import Early
 from rota.testing import eventually
 from tests.engine.claiming.test_claim_commit import HOLD, at_commit_of_a_claim, waiting_backends
@@ -203,7 +203,7 @@ class Desk:
     def __init__(self, engine: Engine, app: rota.App) -> None:
         engine.job()
         self.worker = engine.worker()
-        self._feed = Feed(app.database, self.worker, ["work"])
+        self._feed = Exchange(app.database, self.worker, ["work"])
         self.slots = Slots(10, _never)
         self.connection = ClaimConnection(self._feed, self.slots)
         self.ends = EndBuffer(Counters())

@@ -10,12 +10,12 @@ import pytest
 
 import rota
 from rota.engine.claiming.ends import EndBuffer, EndNews
-from rota.engine.duties.kept_ends import KeptEnds
+from rota.engine.loops.kept_ends import KeptEnds
 from rota.engine.metrics.counters import Counters
 from rota.model.outcome import CUT_OFF, Ended, Failure, Outcome, Requeue
 from rota.model.run import Claim
 from rota.postgres.pipeline.claims import ClaimRequest
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.postgres.runs import claimed
 from tests.sql_engine import Engine
 
@@ -29,7 +29,7 @@ class Desk:
         engine.job()
         self._engine = engine
         self.worker = engine.worker()
-        self.feed = Feed(app.database, self.worker, ["work"])
+        self.feed = Exchange(app.database, self.worker, ["work"])
         self.ends = EndBuffer(Counters())
 
     def claim(self, runs: int) -> list[Claim]:

@@ -14,7 +14,7 @@ from rota.engine.claiming.loop import ClaimLoop
 from rota.engine.claiming.state import ClaimState
 from rota.postgres.pipeline.claims import ClaimRequest
 from rota.postgres.pipeline.ends import Ends
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.testing import eventually
 from tests.engine.claiming.test_claim_commit import waiting_backends
 from tests.sql_engine import Engine
@@ -35,7 +35,7 @@ class Exchanges:
         self.seconds: list[int] = []
         self.error: Exception | None = None
 
-    def note(self, feed: Feed, ends: Ends, request: ClaimRequest | None) -> None:
+    def note(self, feed: Exchange, ends: Ends, request: ClaimRequest | None) -> None:
         if not feed._name.startswith("rota worker ends"):
             self.firsts.append((len(ends), request))
             return
@@ -48,13 +48,13 @@ class Exchanges:
 @pytest.fixture
 def exchanges(monkeypatch: pytest.MonkeyPatch) -> Exchanges:
     found = Exchanges()
-    original = Feed.exchange
+    original = Exchange.exchange
 
-    async def exchange(self: Feed, ends: Ends, request: Any, *rest: Any) -> Any:
+    async def exchange(self: Exchange, ends: Ends, request: Any, *rest: Any) -> Any:
         found.note(self, ends, request)
         return await original(self, ends, request, *rest)
 
-    monkeypatch.setattr(Feed, "exchange", exchange)
+    monkeypatch.setattr(Exchange, "exchange", exchange)
     return found
 
 

@@ -14,7 +14,7 @@ from rota.engine.metrics.counters import Counters
 from rota.engine.metrics.rollups import Rollups
 from rota.model.histogram import bucket_of
 from rota.model.run import Claim
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.testing import eventually, run_due
 from tests.scheduling import START, Schedules
 from tests.sql_engine import Engine
@@ -69,7 +69,7 @@ async def test_an_end_that_comes_too_late_is_counted(app: rota.App, engine: Engi
     engine.job()
     worker = engine.worker()
     ours, theirs = engine.enqueue(), engine.enqueue()
-    feed, counts = Feed(app.database, worker, ["work"]), Counters()
+    feed, counts = Exchange(app.database, worker, ["work"]), Counters()
     ends = EndBuffer(counts)
     claims = engine.claim(worker)
     conn_rows = "UPDATE rota.open_runs SET worker = %s WHERE id = %s"

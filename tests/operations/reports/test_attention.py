@@ -10,7 +10,7 @@ import pytest
 
 import rota
 from rota.engine.metrics.rollups import Rollups
-from rota.model.attention import Attention, Need
+from rota.model.attention import Attention, AttentionItem
 from tests.scheduling import START, Schedules
 from tests.sql_engine import Engine
 
@@ -40,7 +40,7 @@ async def ended(app: rota.App, job: str, *, good: int = 0, bad: int = 0) -> None
     await rollups.run_once()
 
 
-async def only(app: rota.App, kind: str) -> Need:
+async def only(app: rota.App, kind: str) -> AttentionItem:
     found = await app.attention.get()
     (need,) = [one for one in found.needs if one.kind == kind]
     assert [one.count for one in found.kinds if one.kind == kind] == [1]

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.engine.duties.bulk_actions import BulkActionLoop
+from rota.engine.loops.bulk_actions import BulkActionLoop
 from rota.model.bulk_action import BulkAction
 from rota.postgres.runs import bulk_work
 from rota.testing import run_due

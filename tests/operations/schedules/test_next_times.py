@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.engine.duties.scheduler import Scheduler
+from rota.engine.loops.scheduler import Scheduler
 from tests.conftest import MakeApp
 
 Connection = psycopg.Connection[Any]

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.engine.duties.scheduler import Scheduler
+from rota.engine.loops.scheduler import Scheduler
 from rota.testing import Clock
 from tests.sql_engine import Engine
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.engine.duties.tenants import TenantLoop
+from rota.engine.loops.tenants import TenantLoop
 from tests.sql_engine import Engine
 
 HOUR = timedelta(hours=1)

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import psycopg
 import pytest
 
-from rota.postgres.sessions import lending
+from rota.postgres.sessions import connection_pools
 from rota.postgres.sessions.connection import AsyncConn
-from rota.postgres.sessions.lending import AllInUse, AsyncPool
+from rota.postgres.sessions.connection_pools import AllInUse, AsyncPool
 from rota.postgres.sessions.opening import AsyncSession, own
 
 Connect = Callable[[], Awaitable[AsyncConn]]
@@ -32,7 +32,7 @@ def connect(database_url: str, opened: list[AsyncConn]) -> Connect:
 
 @pytest.fixture
 def pool(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> AsyncPool:
-    monkeypatch.setattr(lending, "_PATIENCE", (60.0, 60.0))
+    monkeypatch.setattr(connection_pools, "_PATIENCE", (60.0, 60.0))
     pool = AsyncPool(connect)
     pool.is_sparing = True
     return pool
@@ -52,8 +52,8 @@ async def test_one_serves_many_who_are_patient(pool: AsyncPool, opened: list[Asy
 async def test_whoever_has_waited_long_enough_opens_another_one(
     pool: AsyncPool, opened: list[AsyncConn], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lending, "_PATIENCE", (0.01, 60.0))
-    monkeypatch.setattr(lending, "_UNHURRIED", 0.02)
+    monkeypatch.setattr(connection_pools, "_PATIENCE", (0.01, 60.0))
+    monkeypatch.setattr(connection_pools, "_UNHURRIED", 0.02)
     first = await pool.get()
     second = await pool.get(is_hurried=False)
     assert len(opened) == 2
@@ -131,8 +131,8 @@ async def test_a_server_that_takes_nobody_in_is_used_by_what_is_open(
 
 
 async def test_nobody_waits_for_ever(pool: AsyncPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lending, "SIZE", 1)
-    monkeypatch.setattr(lending, "_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(connection_pools, "SIZE", 1)
+    monkeypatch.setattr(connection_pools, "_WAIT_SECONDS", 0.01)
     conn = await pool.get()
     with pytest.raises(AllInUse):
         await pool.get()
@@ -147,7 +147,7 @@ async def test_all_but_one_are_given_back_after_a_rest(
     lent = [await pool.get() for _ in range(3)]
     for conn in lent:
         await pool.put(conn)
-    monkeypatch.setattr(lending, "_IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(connection_pools, "_IDLE_SECONDS", 0.0)
     await pool.put(await pool.get())
     assert sum(not conn.closed for conn in opened) == 1
     pool.close()
@@ -156,7 +156,7 @@ async def test_all_but_one_are_given_back_after_a_rest(
 async def test_those_who_wait_at_once_do_not_all_open_one(
     pool: AsyncPool, opened: list[AsyncConn], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lending, "_PATIENCE", (0.01, 60.0))
+    monkeypatch.setattr(connection_pools, "_PATIENCE", (0.01, 60.0))
     first = await pool.get()
     waiting = [asyncio.create_task(pool.get()) for _ in range(20)]
     done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

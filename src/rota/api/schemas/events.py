@@ -10,7 +10,7 @@ from rota.api.schemas.runs import Enqueued
 from rota.api.schemas.values import BIGGEST_ID, Instant, KeySeconds, Payload, Reason, Seconds
 from rota.api.schemas.views import Body, examples, page, view_of
 from rota.model.event import BindingInfo, EventInfo
-from rota.model.watch import Refusal, Replayed, WatchInfo
+from rota.model.table_watch import Refusal, Replayed, WatchInfo
 
 EventView = view_of(EventInfo)
 EventPage = page(EventView)

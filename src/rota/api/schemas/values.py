@@ -20,7 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from rota.api.errors import ProblemError
-from rota.api.limits import MOST_LISTED
+from rota.api.request_limits import MOST_LISTED
 from rota.model import cursors
 from rota.model.durations import EXAMPLES, read_duration
 from rota.model.fields import BIGGEST_ID as BIGGEST_ID

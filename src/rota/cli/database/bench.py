@@ -9,7 +9,7 @@ import typer
 from rota.cli.session import session
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import print_json, remark, table
-from rota.model.words import number
+from rota.model.formatting import number
 
 if TYPE_CHECKING:
     from rota.benchmark import Measurement

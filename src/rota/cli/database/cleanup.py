@@ -13,8 +13,8 @@ from rota.cli.terminal.flags import Absolute, Json, Reason
 from rota.cli.terminal.names import cleanup_names
 from rota.cli.terminal.output import facts, heading, print_json, remark, say, table, tell
 from rota.cli.terminal.watch import watched
+from rota.model.formatting import plural
 from rota.model.tenant import split_name
-from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.model.cleanup import CleanupCount, CleanupInfo, CleanupRule

@@ -11,7 +11,7 @@ from rota.cli.terminal import times
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import print_json, remark, say, table
 from rota.cli.terminal.progress import progress
-from rota.model.words import plural, size
+from rota.model.formatting import plural, size
 
 if TYPE_CHECKING:
     from rota.model.retention import RetentionItem, RetentionResult

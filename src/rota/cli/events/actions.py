@@ -13,11 +13,11 @@ from rota.cli.terminal.flags import Absolute, Json, Reason
 from rota.cli.terminal.names import job_names, tenant_names
 from rota.cli.terminal.output import print_json, remark, say, table
 from rota.cli.terminal.watch import watched
-from rota.model.watch import read_operations
-from rota.model.words import plural
+from rota.model.formatting import plural
+from rota.model.table_watch import read_operations
 
 if TYPE_CHECKING:
-    from rota.model.watch import Replayed, WatchInfo
+    from rota.model.table_watch import Replayed, WatchInfo
 
 
 @commands.command("replay")

@@ -23,7 +23,7 @@ from rota.cli.terminal.output import (
 )
 from rota.cli.terminal.watch import watched
 from rota.model.event import Outcome, where_from
-from rota.model.words import plural
+from rota.model.formatting import plural
 
 if TYPE_CHECKING:
     from rota.model.event import EventInfo

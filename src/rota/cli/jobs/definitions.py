@@ -11,7 +11,7 @@ from rota.cli.session import actor, administer, session
 from rota.cli.terminal import times
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import compact, print_json, remark, say, table
-from rota.model.words import plural
+from rota.model.formatting import plural
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -15,7 +15,7 @@ from rota.cli.terminal.flags import Json
 from rota.cli.terminal.names import limit_names
 from rota.cli.terminal.output import facts, heading, print_json, remark, table
 from rota.cli.terminal.watch import watched
-from rota.model.words import plural
+from rota.model.formatting import plural
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -17,8 +17,8 @@ from rota.cli.terminal.names import queue_names
 from rota.cli.terminal.output import facts, heading, print_json, remark, table
 from rota.cli.terminal.watch import watched
 from rota.model.fields import facts_of
+from rota.model.formatting import plural
 from rota.model.queue import QueueSettings
-from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.app import App

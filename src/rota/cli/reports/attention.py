@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rota.app import App
-    from rota.model.attention import Attention, Need
+    from rota.model.attention import Attention, AttentionItem
 
 
 def headline(found: Attention) -> str:
@@ -34,7 +34,7 @@ def _show(ctx: typer.Context, app: App, found: Attention) -> None:
         remark(f"{found.total - len(found.needs):,} more; raise --limit to see them")
 
 
-def _show_need(need: Need, now: datetime, is_absolute: bool) -> None:
+def _show_need(need: AttentionItem, now: datetime, is_absolute: bool) -> None:
     since = times.shown(need.since, now, is_absolute)
     say("")
     say(f"{need.sentence}{f' (since {since})' if since else ''}")

@@ -12,12 +12,12 @@ from rota.operations.reports.find import FindCommands
 
 if TYPE_CHECKING:
     from rota.app import App
-    from rota.model.hit import Hit
+    from rota.model.search_result import SearchResult
 
 _HEADERS = ("KIND", "NAME", "TENANT", "STATE", "OF", "FOUND")
 
 
-def _show(ctx: typer.Context, app: App, found: list[Hit]) -> None:
+def _show(ctx: typer.Context, app: App, found: list[SearchResult]) -> None:
     if found:
         table(
             _HEADERS,

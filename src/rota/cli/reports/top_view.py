@@ -11,7 +11,7 @@ from rota.cli.tenants.whose import whole_name
 from rota.cli.terminal import times
 from rota.cli.terminal.output import STATE_STYLES, first_line
 from rota.cli.workers.workers import Code, news
-from rota.model.words import rate
+from rota.model.formatting import rate
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

@@ -11,7 +11,7 @@ from rota.cli.reads import read_command
 from rota.cli.terminal import times
 from rota.cli.terminal.output import facts, heading, remark, table
 from rota.cli.terminal.watch import watched
-from rota.model.words import number, plural
+from rota.model.formatting import number, plural
 from rota.operations.reports.stats import StatsCommands
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota.cli.terminal import times
 from rota.cli.terminal.output import print_json, remark, say, table
-from rota.model.words import plural, rate
+from rota.model.formatting import plural, rate
 
 if TYPE_CHECKING:
     from rota.model.bulk_action import BulkAction

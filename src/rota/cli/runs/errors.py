@@ -15,10 +15,10 @@ from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.names import job_names, one_of
 from rota.cli.terminal.output import block, facts, heading, print_json, remark, table
 from rota.cli.terminal.watch import watched
-from rota.model.words import plural
+from rota.model.formatting import plural
 
 if TYPE_CHECKING:
-    from rota.model.error_group import ErrorGroup, Trait
+    from rota.model.error_group import ErrorFacet, ErrorGroup
 
 commands = typer.Typer(name="errors", help=DECLARED["errors"], no_args_is_help=True)
 
@@ -142,12 +142,12 @@ def show(ctx: typer.Context, group: Group, json: Json = False) -> None:
     remark(f"`rota runs list --group {it.id}` lists its runs")
 
 
-def _telling(traits: list[Trait]) -> list[Trait]:
+def _telling(traits: list[ErrorFacet]) -> list[ErrorFacet]:
     """Leave out the job if all runs have the same one, which is shown already."""
     return [trait for trait in traits if trait.name != "job" or len(trait.shares) > 1]
 
 
-def _shares(trait: Trait, looked_at: int) -> str:
+def _shares(trait: ErrorFacet, looked_at: int) -> str:
     shares = ", ".join(f"{share.value} ({share.runs:,})" for share in trait.shares)
     return f"{shares} of {looked_at:,}"
 

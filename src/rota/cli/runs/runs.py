@@ -9,7 +9,7 @@ import typer
 from rota.cli.program import DECLARED
 from rota.cli.reports.reasons import print_reasons
 from rota.cli.runs import filters as flags
-from rota.cli.runs import pages as run_pages
+from rota.cli.runs import tables as run_tables
 from rota.cli.runs.filters import filtered
 from rota.cli.session import actor, administer, closing, session
 from rota.cli.terminal import paging, values
@@ -45,8 +45,8 @@ def list_runs(
     if json:
         print_json(page.runs)
     else:
-        run_pages.print_list(page.runs, now, absolute)
-    run_pages.print_more(page)
+        run_tables.print_list(page.runs, now, absolute)
+    run_tables.print_more(page)
 
 
 @commands.command("show")
@@ -71,7 +71,7 @@ def show(
     if json:
         print_json(found)
         return
-    run_pages.print_details(found, now)
+    run_tables.print_details(found, now)
     if reasons is not None:
         heading("why")
         print_reasons(reasons)
@@ -186,8 +186,8 @@ def enqueue(
     with closing(found.app) if found else administer(ctx) as used:
         run = used.runs.by(actor()).sync.enqueue(job, arguments, **options)
         if not wait:
-            run_pages.print_enqueued(run, json)
+            run_tables.print_enqueued(run, json)
             return 0
-        remark(f"{run_pages.enqueued(run)}, waiting for it to finish")
+        remark(f"{run_tables.enqueued(run)}, waiting for it to finish")
         ended = used.runs.sync.wait(run.id, seconds)
-    return run_pages.print_ended(ended, json)
+    return run_tables.print_ended(ended, json)

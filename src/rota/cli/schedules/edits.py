@@ -17,7 +17,7 @@ from rota.cli.terminal import paging, times
 from rota.cli.terminal.flags import Absolute, Json, Reason, Version
 from rota.cli.terminal.output import compact, print_json, remark, say, table
 from rota.cli.terminal.watch import watched
-from rota.model.words import plural
+from rota.model.formatting import plural
 
 if TYPE_CHECKING:
     from rota.model.schedule_edit import ManualRun, ScheduleEdit

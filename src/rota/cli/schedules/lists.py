@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.program import DECLARED
-from rota.cli.schedules import pages
+from rota.cli.schedules import tables
 from rota.cli.session import actor, administer
 from rota.cli.tenants.whose import whose
 from rota.cli.terminal import paging, values
@@ -124,7 +124,7 @@ def list_schedules(
         none = "no schedules; create one with `rota schedules create`"
         remark("no schedules match" if is_narrowed else none)
     else:
-        pages.print_list(found, now, absolute)
+        tables.print_list(found, now, absolute)
     paging.more(len(found), page.cursor, f"schedules {order}")
 
 
@@ -142,8 +142,8 @@ def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False
         coming, problem = _coming(app, name, tenant) if has_times else ([], None)
         past = app.schedules.sync.history(name, tenant=tenant, limit=5)
         overrides = app.schedules.sync.overrides(name, tenant=tenant)
-    pages.print_details(found, overrides, now)
-    pages.print_short_times(coming, past, now)
+    tables.print_details(found, overrides, now)
+    tables.print_short_times(coming, past, now)
     if problem is not None:
         remark(f"cannot compute its next times: {problem}")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.cli.terminal import times
 from rota.cli.terminal.output import block, heading, say
-from rota.model.words import plural
+from rota.model.formatting import plural
 
 if TYPE_CHECKING:
     from rota.timing.load import Load, PileUp, PredictedOverlap, Suggestion

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli.schedules import flags, load_map, pages
+from rota.cli.schedules import flags, load_map, tables
 from rota.cli.schedules.lists import Name, Tenant, acting, commands
 from rota.cli.session import administer
 from rota.cli.terminal import paging, times, values
@@ -69,7 +69,7 @@ def preview(
     if json:
         print_json([row.to_json() | {"is_skipped": row.is_skipped} for row in rows])
     else:
-        pages.print_preview(rows)
+        tables.print_preview(rows)
 
 
 def _rows(
@@ -127,7 +127,7 @@ def backfill(
     if json:
         print_json(done)
     else:
-        pages.print_backfill(done)
+        tables.print_backfill(done)
 
 
 @commands.command("history")
@@ -195,7 +195,7 @@ def history(
     if json:
         print_json(found)
     else:
-        pages.print_history(found, now, absolute)
+        tables.print_history(found, now, absolute)
     paging.more(len(found), page.cursor, kind)
 
 

@@ -14,7 +14,7 @@ from rota.cli.serving import dev_token, reload
 from rota.cli.session import chosen, closing, session
 from rota.cli.terminal.output import remark
 from rota.cli.workers.worker import AppOption, run_worker
-from rota.model.words import plural
+from rota.model.formatting import plural
 
 if TYPE_CHECKING:
     from rota.api.serve import ApiServer

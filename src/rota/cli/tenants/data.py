@@ -14,7 +14,7 @@ from rota.cli.terminal import values
 from rota.cli.terminal.flags import Json, Reason
 from rota.cli.terminal.output import print_json, remark, say
 from rota.cli.terminal.progress import progress
-from rota.model.words import plural
+from rota.model.formatting import plural
 
 if TYPE_CHECKING:
     from rota.model.tenant import TenantAmount

@@ -17,8 +17,8 @@ from rota.cli.terminal.names import tenant_names
 from rota.cli.terminal.output import facts, heading, print_json, remark, table
 from rota.cli.terminal.watch import watched
 from rota.model.fields import facts_of
+from rota.model.formatting import number, plural, size
 from rota.model.tenant import TenantSettings
-from rota.model.words import number, plural, size
 
 if TYPE_CHECKING:
     from rota.app import App

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import typer
 
+from rota.model.formatting import span, took
 from rota.model.unreadable import Unreadable
-from rota.model.words import span, took
 
 __all__ = [
     "absolute", "ago", "both", "local", "shown", "span", "took", "use_environment", "use_zone",

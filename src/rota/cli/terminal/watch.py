@@ -28,7 +28,7 @@ from rota.cli.terminal import times, values
 from rota.cli.terminal.failure import is_away
 from rota.cli.terminal.flags import Watch, Zone
 from rota.cli.terminal.output import one_line_json, remark
-from rota.model.words import plain, plural
+from rota.model.formatting import plain, plural
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -16,7 +16,7 @@ from rota.cli.terminal import times
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import facts, heading, listed, print_json, remark, table
 from rota.cli.terminal.watch import watched
-from rota.model.words import plural, size
+from rota.model.formatting import plural, size
 
 if TYPE_CHECKING:
     from rota.app import App

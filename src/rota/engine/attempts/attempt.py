@@ -18,10 +18,10 @@ import msgspec
 from rota.config import Config
 from rota.engine.attempts.failure import cut_head
 from rota.engine.attempts.progress import ProgressBoard
-from rota.engine.duties.sql_jobs import SqlJob
 from rota.engine.executors.frameworks import DJANGO, inside_frameworks
 from rota.engine.executors.transaction import AttemptTransaction
 from rota.engine.logs.log_buffer import LogBuffer
+from rota.engine.loops.sql_jobs import SqlJob
 from rota.errors import PayloadError
 from rota.jobs.context import Context
 from rota.jobs.definition import JobDefinition
@@ -30,8 +30,8 @@ from rota.jobs.upgrade import take
 from rota.model.hook import Hook
 from rota.model.outcome import Failure, Policy
 from rota.model.run import Claim
-from rota.postgres.sessions.kept import KeptSessions
 from rota.postgres.sessions.pool import Database
+from rota.postgres.sessions.session_cache import SessionCache
 from rota.telemetry.logging import LEVELS, print_line, print_traceback
 
 _NUDGE_SECONDS = 5.0
@@ -45,7 +45,7 @@ class Services:
 
     config: Config
     database: Database
-    sessions: KeptSessions
+    sessions: SessionCache
     logs: LogBuffer
     progress: ProgressBoard
     stored_level: int

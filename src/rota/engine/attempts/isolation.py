@@ -21,7 +21,7 @@ from rota.engine.loop import Loop
 from rota.errors import LeaseLost
 from rota.jobs.definition import JobDefinition
 from rota.model.run import Claim
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.postgres.runs import claimed
 
 _STOP_SECONDS = 2.0
@@ -41,7 +41,7 @@ class Isolation(Loop):
     def __init__(
         self,
         *,
-        feed: Feed,
+        feed: Exchange,
         claim_loop: ClaimLoop,
         slots: Slots,
         runner: Runner,

@@ -11,20 +11,20 @@ from rota.engine.attempts.attempt import RunningAttempt, Services, Stop
 from rota.engine.attempts.failure_hooks import FailureHooks
 from rota.engine.attempts.observer import AttemptObserver
 from rota.engine.attempts.verdict import reach_verdict
-from rota.engine.duties.sql_jobs import SqlJobs
 from rota.engine.executors.base import (
     CallOutcome,
     CommittedItself,
     Decided,
     Executor,
+    ExecutorContext,
     Lost,
-    Means,
     NotBegun,
     Raised,
     Returned,
 )
 from rota.engine.executors.isolated import IsolatedExecutor
 from rota.engine.executors.kinds import KINDS
+from rota.engine.loops.sql_jobs import SqlJobs
 from rota.jobs.definition import JobDefinition
 from rota.jobs.registry import Registry
 from rota.model.outcome import EXPIRED, SUCCEEDED, Failure, Outcome, Refused
@@ -58,7 +58,7 @@ class Runner:
         *,
         registry: Registry,
         services: Services,
-        means: Means,
+        means: ExecutorContext,
         worker: int,
         sql_jobs: SqlJobs,
         observers: Sequence[AttemptObserver] = (),

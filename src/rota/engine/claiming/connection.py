@@ -17,7 +17,7 @@ from rota.engine.claiming.slots import ClaimCommit, Slots, take_all
 from rota.model.run import Claim
 from rota.postgres.pipeline.claims import ClaimRequest, ReadyClaim
 from rota.postgres.pipeline.ends import Ends
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.postgres.queues import busy_queues
 from rota.postgres.runs import claimed
 
@@ -26,7 +26,7 @@ class ClaimConnection:
     """Sends one claim at a time, and holds the runs that are claimed and have not started: in the
     slots, or in the batch ahead of them."""
 
-    def __init__(self, feed: Feed, slots: Slots) -> None:
+    def __init__(self, feed: Exchange, slots: Slots) -> None:
         self._feed = feed
         self._slots = slots
         self.is_claiming = True

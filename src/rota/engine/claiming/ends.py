@@ -2,7 +2,7 @@
 
 An end is sent again after an error. The fence makes that safe: an end that was written already, or
 whose run belongs to another worker by now, changes nothing. An end that would have to wait for
-another transaction is stored in `rota.kept_ends` and written from there (`duties/kept_ends.py`):
+another transaction is stored in `rota.kept_ends` and written from there (`loops/kept_ends.py`):
 nothing else waits for it, and it outlives the worker.
 """
 
@@ -22,7 +22,7 @@ from rota.model.outcome import Ended, Failure, Outcome, Requeue, in_ascii
 from rota.model.run import Claim
 from rota.postgres.pipeline.claims import ClaimRequest
 from rota.postgres.pipeline.ends import Ends
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.postgres.pipeline.prepared import Early
 from rota.telemetry.logger import get_logger
 
@@ -82,7 +82,7 @@ class EndBuffer:
 
     async def exchange(
         self,
-        feed: Feed,
+        feed: Exchange,
         request: ClaimRequest | None,
         early: Early[Claim] | None = None,
     ) -> list[Claim] | None:
@@ -102,7 +102,7 @@ class EndBuffer:
             self._news.has_delayed = True
         return claims
 
-    async def keep_all(self, feed: Feed) -> None:
+    async def keep_all(self, feed: Exchange) -> None:
         """The worker stops or gives up its lease: stores all ends in `rota.kept_ends`, for another
         worker to write."""
         ends, self._ends = self._ends, Ends()
@@ -121,7 +121,7 @@ class EndBuffer:
 
     async def _send(
         self,
-        feed: Feed,
+        feed: Exchange,
         ends: Ends,
         request: ClaimRequest | None,
         early: Early[Claim] | None,
@@ -143,7 +143,7 @@ class EndBuffer:
         later, self._ends = self._ends, ends
         ends.add(later)
 
-    async def _settle_refused(self, feed: Feed, ends: Ends) -> None:
+    async def _settle_refused(self, feed: Exchange, ends: Ends) -> None:
         """Some ends were not written. Those of runs that are still this worker's would have waited
         for another transaction, and are kept; the others came too late."""
         refused = feed.refused
@@ -156,7 +156,7 @@ class EndBuffer:
         if kept:
             self._news.has_kept = True
 
-    async def _write_singly(self, feed: Feed, ends: Ends) -> None:
+    async def _write_singly(self, feed: Exchange, ends: Ends) -> None:
         """Writes the ends one by one, so that one which cannot be stored does not hold up the
         others. If this is interrupted, all are sent again, and those already written change
         nothing."""
@@ -174,7 +174,7 @@ class EndBuffer:
                     "the result of a run could not be stored", run=end.all_ids()[0], error=error
                 )
 
-    async def _try(self, feed: Feed, end: Ends) -> psycopg.Error | None:
+    async def _try(self, feed: Exchange, end: Ends) -> psycopg.Error | None:
         """Returns why the database refuses the end; None if it is written, or kept."""
         try:
             is_written, _ = await feed.exchange(end, None)
@@ -197,7 +197,7 @@ class EndWriter:
     """
 
     def __init__(
-        self, ends: EndBuffer, feed: Feed, *, on_turn: Callable[[], None], health: Health
+        self, ends: EndBuffer, feed: Exchange, *, on_turn: Callable[[], None], health: Health
     ) -> None:
         self._turns = health.of("end writer")
         self._ends = ends

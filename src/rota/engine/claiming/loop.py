@@ -27,16 +27,16 @@ from rota.engine.claiming.state import (
     next_action,
     seconds_to_rest,
 )
-from rota.engine.duties.admission import Admission
-from rota.engine.duties.duties import Duties
 from rota.engine.lease.health import Health
+from rota.engine.loops.admission import Admission
+from rota.engine.loops.shared_loops import SharedLoops
 from rota.engine.metrics.rollups import Rollups
 from rota.engine.tasks import end_task
 from rota.errors import LeaseLost
 from rota.model.outcome import Outcome
 from rota.model.run import Claim
 from rota.postgres.pipeline.claims import ClaimRequest
-from rota.postgres.pipeline.feed import Feed
+from rota.postgres.pipeline.exchange import Exchange
 from rota.telemetry.logger import get_logger
 
 _LAST_WRITE_SECONDS = 15.0
@@ -51,14 +51,14 @@ class ClaimLoop:
     def __init__(
         self,
         *,
-        feed: Feed,
-        ends_feed: Feed,
+        feed: Exchange,
+        ends_feed: Exchange,
         slots: Slots,
         plan: ClaimPlan,
         search: QueueSearch,
         calls: Calls,
         rollups: Rollups,
-        duties: Duties,
+        shared_loops: SharedLoops,
         admission: Admission,
         health: Health,
         longest_rest: float,
@@ -69,7 +69,7 @@ class ClaimLoop:
         self._search = search
         self._calls = calls
         self._rollups = rollups
-        self._duties = duties
+        self._shared_loops = shared_loops
         self._admission = admission
         self._health = health
         self._turns = health.of("feeder", longest_rest)
@@ -368,6 +368,6 @@ class ClaimLoop:
             self._health.finished()
             self._admission.ended()
         if news.has_delayed:
-            self._duties.ask("due")
+            self._shared_loops.ask("due")
         if news.has_kept:
-            self._duties.ask("kept")
+            self._shared_loops.ask("kept")

@@ -143,7 +143,7 @@ class CalledAttempt(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ExecutorContext:
     """Shared by the executors of a worker. `app_ref` names the application, for processes that have
     to import it."""
 
@@ -164,7 +164,7 @@ class Executor(ABC):
     # with its worker is called by the kind `isolated` the next time.
     is_dangerous = True
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: ExecutorContext) -> None:
         self._means = means
 
     @abstractmethod

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from rota.engine.executors import wire
-from rota.engine.executors.beside import entering
+from rota.engine.executors.background_context import entering
 from rota.engine.executors.child_attempt import ChildAttempt, ChildSessions
 from rota.engine.executors.child_logs import begin_capture, end_capture, print_safely
 from rota.engine.executors.frameworks import inside_frameworks

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     # Imported on first use: most handlers open no transaction, and the driver takes a good part
     # of a child's start.
     from rota.engine.executors.transaction import AttemptTransaction
-    from rota.postgres.sessions.kept import KeptSessions
+    from rota.postgres.sessions.session_cache import SessionCache
 
 
 class ChildSessions:
@@ -25,14 +25,14 @@ class ChildSessions:
 
     def __init__(self) -> None:
         self._url = ""
-        self._kept: KeptSessions | None = None
+        self._kept: SessionCache | None = None
 
-    def of(self, work: Work) -> KeptSessions:
-        from rota.postgres.sessions.kept import KeptSessions
+    def of(self, work: Work) -> SessionCache:
+        from rota.postgres.sessions.session_cache import SessionCache
 
         self._url = work.database_url
         if self._kept is None:
-            self._kept = KeptSessions(lambda: self._url, worker=work.worker, size=1)
+            self._kept = SessionCache(lambda: self._url, worker=work.worker, size=1)
         return self._kept
 
     @property

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from rota.engine.executors.lending import Statement
+from rota.engine.executors.attempt_session import Statement
 from rota.errors import LeaseLost
 from rota.model.run import Claim
 from rota.postgres.errors import find_sqlstate, is_missing_partition

@@ -5,7 +5,14 @@ Jobs cannot choose it: Rota uses it for runs that were lost with their worker.
 
 from __future__ import annotations
 
-from rota.engine.executors.base import CalledAttempt, CallOutcome, Executor, Lost, Means, NotBegun
+from rota.engine.executors.base import (
+    CalledAttempt,
+    CallOutcome,
+    Executor,
+    ExecutorContext,
+    Lost,
+    NotBegun,
+)
 from rota.engine.executors.child_pool import ChildPool
 from rota.engine.executors.process import LEAVE_SECONDS, child_call, outcome_of
 from rota.engine.executors.remote import ChildDied
@@ -13,7 +20,7 @@ from rota.errors import RotaError
 
 
 class IsolatedExecutor(Executor):
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: ExecutorContext) -> None:
         super().__init__(means)
         # Whether separate processes could be started so far.
         self.may_start = True

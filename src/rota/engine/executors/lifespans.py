@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
-from rota.engine.executors.beside import KeptInTask
+from rota.engine.executors.background_context import BackgroundContext
 from rota.errors import JobError
 from rota.model.hook import Hook
 
@@ -22,7 +22,7 @@ class Lifespans:
         self.state: dict[str, Any] = {}
         self._hooks = hooks
         self._app = app
-        self._kept: KeptInTask | None = None
+        self._kept: BackgroundContext | None = None
         self._is_leaving = False
 
     async def enter(self, on_end: Callable[[BaseException], None] | None = None) -> None:
@@ -30,7 +30,7 @@ class Lifespans:
         group failed."""
         if not self._hooks():
             return
-        kept = KeptInTask(self._live)
+        kept = BackgroundContext(self._live)
         await kept.enter()
         self._kept = kept
 

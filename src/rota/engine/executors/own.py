@@ -12,13 +12,13 @@ from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGconn
 from psycopg.rows import tuple_row
 
+from rota.engine.executors.attempt_session import AttemptSession
 from rota.engine.executors.ending import Rows
-from rota.engine.executors.lending import Lending
 from rota.errors import JobError
 from rota.postgres.sessions import handlers
-from rota.postgres.sessions.connection import AsyncLink, Link, shut
-from rota.postgres.sessions.kept import KeptSessions
-from rota.postgres.sessions.lent import AsyncLentConnection, LentConnection, detach
+from rota.postgres.sessions.borrowed import AsyncBorrowedConnection, BorrowedConnection, detach
+from rota.postgres.sessions.connection import AsyncBoundedConnection, BoundedConnection, shut
+from rota.postgres.sessions.session_cache import SessionCache
 from rota.postgres.statements import Statements
 
 _OPENED = TransactionStatus.INTRANS
@@ -34,12 +34,14 @@ class OwnAsync:
 
     is_strict = False  # its sessions use READ COMMITTED
 
-    def __init__(self, sessions: KeptSessions, statements: Statements, lending: Lending) -> None:
+    def __init__(
+        self, sessions: SessionCache, statements: Statements, lending: AttemptSession
+    ) -> None:
         self._sessions = sessions
         self._statements = statements
         self._lending = lending
-        self._conn: AsyncLentConnection | None = None
-        self._link: AsyncLink | None = None
+        self._conn: AsyncBorrowedConnection | None = None
+        self._link: AsyncBoundedConnection | None = None
         self._moment: Any = None
 
     async def begin(self) -> None:
@@ -50,7 +52,7 @@ class OwnAsync:
             await self._open(await self._sessions.get(is_new=True))
 
     async def _open(self, handle: PGconn) -> None:
-        link = AsyncLink(handle)
+        link = AsyncBoundedConnection(handle)
         link.answer_seconds = _SOON
         try:
             await link.set_autocommit(True)
@@ -58,11 +60,11 @@ class OwnAsync:
         except BaseException:
             self._sessions.drop(detach(link))
             raise
-        self._conn = AsyncLentConnection(detach(link))
+        self._conn = AsyncBorrowedConnection(detach(link))
         self._conn.prepare_threshold = None
 
     @asynccontextmanager
-    async def block(self) -> AsyncIterator[AsyncLentConnection]:
+    async def block(self) -> AsyncIterator[AsyncBorrowedConnection]:
         assert self._conn is not None
         async with self._conn.transaction():
             yield self._conn
@@ -71,7 +73,7 @@ class OwnAsync:
         """Take the session back from the handler."""
         assert self._conn is not None
         async with self._conn.lock:
-            self._link = link = AsyncLink(detach(self._conn))
+            self._link = link = AsyncBoundedConnection(detach(self._conn))
         check_open(link.pgconn)
         link.answer_seconds = _LONG
         check_same(self._moment, (await _last(link, self._lending.end()))[0])
@@ -90,7 +92,7 @@ class OwnAsync:
         link, self._link = self._link, None
         conn, self._conn = self._conn, None
         if link is None and conn is not None:
-            link = AsyncLink(detach(conn))
+            link = AsyncBoundedConnection(detach(conn))
         if link is None:
             return
         link.answer_seconds = _SOON
@@ -107,12 +109,14 @@ class OwnSync:
 
     is_strict = False
 
-    def __init__(self, sessions: KeptSessions, statements: Statements, lending: Lending) -> None:
+    def __init__(
+        self, sessions: SessionCache, statements: Statements, lending: AttemptSession
+    ) -> None:
         self._sessions = sessions
         self._statements = statements
         self._lending = lending
-        self._conn: LentConnection | None = None
-        self._link: Link | None = None
+        self._conn: BorrowedConnection | None = None
+        self._link: BoundedConnection | None = None
         self._moment: Any = None
 
     def begin(self) -> None:
@@ -122,7 +126,7 @@ class OwnSync:
             self._open(self._sessions.get_sync(is_new=True))
 
     def _open(self, handle: PGconn) -> None:
-        link = Link(handle)
+        link = BoundedConnection(handle)
         link.answer_seconds = _SOON
         try:
             link.autocommit = True
@@ -130,11 +134,11 @@ class OwnSync:
         except BaseException:
             self._sessions.drop(detach(link))
             raise
-        self._conn = LentConnection(detach(link))
+        self._conn = BorrowedConnection(detach(link))
         self._conn.prepare_threshold = None
 
     @contextmanager
-    def block(self) -> Iterator[LentConnection]:
+    def block(self) -> Iterator[BorrowedConnection]:
         assert self._conn is not None
         with self._conn.transaction():
             yield self._conn
@@ -142,7 +146,7 @@ class OwnSync:
     def settle(self) -> None:
         assert self._conn is not None
         with self._conn.lock:
-            self._link = link = Link(detach(self._conn))
+            self._link = link = BoundedConnection(detach(self._conn))
         check_open(link.pgconn)
         link.answer_seconds = _LONG
         check_same(self._moment, _last_sync(link, self._lending.end())[0])
@@ -161,7 +165,7 @@ class OwnSync:
         link, self._link = self._link, None
         conn, self._conn = self._conn, None
         if link is None and conn is not None:
-            link = Link(detach(conn))
+            link = BoundedConnection(detach(conn))
         if link is None:
             return
         link.answer_seconds = _SOON
@@ -198,7 +202,7 @@ def check_same(begun: Any, now: Any) -> None:
         )
 
 
-async def _last(link: AsyncLink, statement: tuple[str, dict[str, Any]]) -> Any:
+async def _last(link: AsyncBoundedConnection, statement: tuple[str, dict[str, Any]]) -> Any:
     """Return the last row of several statements."""
     cursor, row = AsyncClientCursor(link, row_factory=tuple_row), None
     await cursor.execute(statement[0].encode(), statement[1])
@@ -209,7 +213,7 @@ async def _last(link: AsyncLink, statement: tuple[str, dict[str, Any]]) -> Any:
             return row
 
 
-def _last_sync(link: Link, statement: tuple[str, dict[str, Any]]) -> Any:
+def _last_sync(link: BoundedConnection, statement: tuple[str, dict[str, Any]]) -> Any:
     cursor, row = ClientCursor(link, row_factory=tuple_row), None
     cursor.execute(statement[0].encode(), statement[1])
     while True:

@@ -9,7 +9,7 @@ from rota.engine.executors.base import (
     CallOutcome,
     CommittedItself,
     Executor,
-    Means,
+    ExecutorContext,
     Returned,
 )
 from rota.engine.executors.child_pool import ChildCall, ChildPool, Finished, Wear
@@ -22,7 +22,7 @@ LEAVE_SECONDS = 5.0
 
 
 class ProcessExecutor(Executor):
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: ExecutorContext) -> None:
         super().__init__(means)
         self._pool: ChildPool | None = None
 
@@ -42,7 +42,7 @@ class ProcessExecutor(Executor):
             await self._pool.close(grace=LEAVE_SECONDS)
 
 
-def child_call(attempt: CalledAttempt, means: Means) -> ChildCall:
+def child_call(attempt: CalledAttempt, means: ExecutorContext) -> ChildCall:
     return ChildCall(
         _work(attempt, means),
         attempt.write_log,
@@ -57,7 +57,7 @@ def outcome_of(answer: bytes | Finished | None) -> CallOutcome:
     return Returned(None if answer is None else answer.decode())
 
 
-def _work(attempt: CalledAttempt, means: Means) -> Work:
+def _work(attempt: CalledAttempt, means: ExecutorContext) -> Work:
     claim, handler = attempt.claim, attempt.handler
     return Work(
         location=locate(handler.function),

@@ -20,9 +20,9 @@ import psycopg
 from psycopg import AsyncClientCursor, AsyncConnection, errors
 from psycopg.adapt import Buffer, Loader
 
+from rota.engine.executors.attempt_session import AttemptSession
 from rota.engine.executors.base import CommittedItself, Decided
 from rota.engine.executors.ending import Rows, carry_out, write
-from rota.engine.executors.lending import Lending
 from rota.engine.executors.run_as import ask_as, settle
 from rota.engine.executors.sql_result import FunctionResult, SqlFailure, read_result
 from rota.errors import AttemptTimeout
@@ -57,7 +57,7 @@ class SqlFunctionCall:
         self._worker = worker
         self._url = url
         self._statements = Statements(schema)
-        self._lending = Lending(self._statements, claim, worker, lease_seconds)
+        self._lending = AttemptSession(self._statements, claim, worker, lease_seconds)
         self._started = started
         self._timeout = timeout
         self._lease_seconds = lease_seconds

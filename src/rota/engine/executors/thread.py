@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from rota.engine.executors.background_context import entering
 from rota.engine.executors.base import (
     CalledAttempt,
     CallOutcome,
@@ -12,7 +13,6 @@ from rota.engine.executors.base import (
     Executor,
     Returned,
 )
-from rota.engine.executors.beside import entering
 from rota.model.inside import call_inside
 from rota.telemetry import capture, otel, parent
 

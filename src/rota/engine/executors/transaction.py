@@ -15,15 +15,15 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
 from rota.engine.executors import ending
+from rota.engine.executors.attempt_session import AttemptSession
 from rota.engine.executors.guests import make_async_way, make_way
 from rota.engine.executors.guests.base import Terms
-from rota.engine.executors.lending import Lending
 from rota.engine.executors.own import OwnAsync, OwnSync
-from rota.engine.executors.ways import AsyncWay, Way
+from rota.engine.executors.transaction_drivers import AsyncTransactionDriver, TransactionDriver
 from rota.errors import JobError
 from rota.model.run import Claim
 from rota.postgres.sessions.identity import SessionIdentity
-from rota.postgres.sessions.kept import KeptSessions
+from rota.postgres.sessions.session_cache import SessionCache
 from rota.postgres.statements import Statements
 
 _WRITE_PAUSE = 0.005
@@ -44,7 +44,7 @@ class AttemptTransaction:
 
     def __init__(
         self,
-        sessions: KeptSessions,
+        sessions: SessionCache,
         schema: str,
         claim: Claim,
         worker: int,
@@ -57,12 +57,12 @@ class AttemptTransaction:
         self._claim = claim
         self._worker = worker
         self._lease_seconds = lease_seconds
-        self._lending = Lending(self._statements, claim, worker, lease_seconds)
+        self._lending = AttemptSession(self._statements, claim, worker, lease_seconds)
         self._beginning = asyncio.Lock()
         self._beginning_sync = threading.Lock()
         self._source: Any = None
-        self._way: AsyncWay | None = None
-        self._sync_way: Way | None = None
+        self._way: AsyncTransactionDriver | None = None
+        self._sync_way: TransactionDriver | None = None
         self._is_abandoned = False
 
     @property
@@ -125,12 +125,12 @@ class AttemptTransaction:
         if self._progress is not None:
             self._progress.release(self._claim.id, self._claim.attempt)
 
-    def _make_async_way(self, source: Any) -> AsyncWay:
+    def _make_async_way(self, source: Any) -> AsyncTransactionDriver:
         if source is None:
             return OwnAsync(self._sessions, self._statements, self._lending)
         return make_async_way(source, self._terms())
 
-    def _make_way(self, source: Any) -> Way:
+    def _make_way(self, source: Any) -> TransactionDriver:
         if source is None:
             return OwnSync(self._sessions, self._statements, self._lending)
         return make_way(source, self._terms())

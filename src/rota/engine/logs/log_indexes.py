@@ -10,7 +10,7 @@ from __future__ import annotations
 import psycopg
 
 from rota.engine.loop import Loop
-from rota.postgres.sessions.connection import AsyncLink, NoAnswer
+from rota.postgres.sessions.connection import AsyncBoundedConnection, NoAnswer
 from rota.postgres.sessions.pool import Database
 from rota.postgres.upkeep import LogIndex, next_log_index
 
@@ -49,7 +49,7 @@ class LogIndexes(Loop):
         finally:
             await conn.close()
 
-    async def _build(self, conn: AsyncLink, index: LogIndex) -> bool:
+    async def _build(self, conn: AsyncBoundedConnection, index: LogIndex) -> bool:
         if index.leftover is not None and not await self._drop(conn, index.leftover):
             return False
         self._log.info("indexing log lines", statement=index.statement)
@@ -60,7 +60,7 @@ class LogIndexes(Loop):
             return False  # another worker was faster, or both were rolled back by a deadlock
         return True
 
-    async def _drop(self, conn: AsyncLink, statement: str) -> bool:
+    async def _drop(self, conn: AsyncBoundedConnection, statement: str) -> bool:
         """Drop an index that a crash has left incomplete. If another worker is building it, the
         table is locked, and the index is left alone; only an index found twice is a leftover."""
         if self._leftover != statement:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Unpack
 
+from rota.model.formatting import plural
 from rota.model.page import Page
 from rota.model.queue import (
     Order,
@@ -14,7 +15,6 @@ from rota.model.queue import (
     QueueName,
     QueueSettings,
 )
-from rota.model.words import plural
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.operations.instants import read_instant
 from rota.operations.registry import Noun, PauseEnd, Reason, ShowTime, Version, operation

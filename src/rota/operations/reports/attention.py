@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota.model.asked import MostOfEach
 from rota.model.attention import Attention as Seen
-from rota.model.attention import KindCount, Need
+from rota.model.attention import AttentionItem, KindCount
 from rota.operations.commands import AsyncCommands, Commands, SyncCommands
 from rota.operations.reading import reading
 from rota.operations.reports.needs import KINDS
@@ -22,7 +22,7 @@ class AttentionCommands(Commands):
 
 
 def look(limit: int) -> Plan[Seen]:
-    needs: list[Need] = []
+    needs: list[AttentionItem] = []
     kinds: list[KindCount] = []
     for kind in KINDS:
         found = yield from kind.find(limit)

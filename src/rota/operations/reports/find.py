@@ -7,13 +7,13 @@ from typing import Annotated
 from rota.errors import FilterError
 from rota.model.asked import MostOfEach
 from rota.model.fields import Check, Field
-from rota.model.hit import Hit
+from rota.model.search_result import SearchResult
 from rota.operations.commands import AsyncCommands, Commands, SyncCommands
 from rota.operations.reading import reading
 from rota.postgres.plans import Plan
 from rota.postgres.reports import find
 
-Hits = list[Hit]
+Hits = list[SearchResult]
 MOST_TEXT = 200
 
 

@@ -17,11 +17,11 @@ from rota.jobs.values import checked_delay
 from rota.model.bulk import FITTING, Action
 from rota.model.bulk_action import ActionId, BulkAction, BulkState, Rate
 from rota.model.durations import Duration
+from rota.model.formatting import plural, rate
 from rota.model.page import Page
 from rota.model.run_counts import RunCounts
 from rota.model.run_filter import RunFilter, RunFilters
 from rota.model.states import wanted_states
-from rota.model.words import plural, rate
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.operations.payloads import encode
 from rota.operations.registry import Noun, Reason, Says, ShowTime, operation

@@ -14,8 +14,8 @@ from rota.model.calendar import (
     Description,
     Order,
 )
+from rota.model.formatting import plural
 from rota.model.page import Page
-from rota.model.words import plural
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.operations.registry import Noun, Reason, ShowTime, Version, operation
 from rota.postgres.audit import because

@@ -15,9 +15,9 @@ from rota.jobs.schedule_options import ScheduleArguments, ScheduleKeywords, colu
 from rota.jobs.sync import with_new
 from rota.jobs.tracing import carrying
 from rota.model.fields import Field, Moment
+from rota.model.formatting import plural
 from rota.model.schedule_fields import ScheduleName, ScheduleTenant
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, Triggered
-from rota.model.words import plural
 from rota.operations.commands import AsyncCommands, SyncCommands, command
 from rota.operations.instants import read_instant
 from rota.operations.registry import Noun, PauseEnd, Reason, ShowTime, Version, operation

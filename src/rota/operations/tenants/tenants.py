@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Unpack
 
 from rota.errors import FilterError
+from rota.model.formatting import plural
 from rota.model.page import Page
 from rota.model.tenant import (
     Order,
@@ -22,7 +23,6 @@ from rota.model.tenant import (
     TenantShare,
     TenantStats,
 )
-from rota.model.words import plural
 from rota.operations.commands import (
     AsyncCommands,
     Commands,

@@ -12,7 +12,7 @@ from rota.errors import SearchError
 from rota.model.log import LogKey, LogLine, LogPage
 from rota.model.log_question import LogQuestion
 from rota.model.page import fitting
-from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows
 from rota.postgres.runs.runs import find_run, oldest_trace
 
 BUDGET_SECONDS = 0.15
@@ -41,7 +41,7 @@ def search_logs(
         return (yield from _search_run(question, params, since, until))
     # There are no lines of future days yet.
     above = question.cursor.at + _TICK if question.cursor else until or now + timedelta(minutes=1)
-    rows = yield Ask("logs/spans", {"since": since, "until": above})
+    rows = yield Execute("logs/spans", {"since": since, "until": above})
     spans = [_Span(**row) for row in rows]
     if not spans:
         return LogPage([], since, None)
@@ -58,7 +58,7 @@ def start_search(question: LogQuestion) -> Plan[tuple[dict[str, Any], datetime]]
         "values": question.parameters["values"],
         "job": question.job,
     }
-    row = (yield Ask("logs/start", words))[0]
+    row = (yield Execute("logs/start", words))[0]
     if row["is_wordless"]:
         raise SearchError(
             "every part of a search needs a letter or a digit",
@@ -74,7 +74,7 @@ def start_search(question: LogQuestion) -> Plan[tuple[dict[str, Any], datetime]]
 def _of_queue(queue: str | None) -> Plan[dict[str, list[str]]]:
     if queue is None:
         return {}
-    rows = yield Ask("logs/of_queue", {"queue": queue})
+    rows = yield Execute("logs/of_queue", {"queue": queue})
     return {
         "sole": [row["job"] for row in rows if row["is_sole"]],
         "mixed": [row["job"] for row in rows if not row["is_sole"]],
@@ -124,15 +124,15 @@ class _Walk:
         # An index does not help to exclude a word.
         if self.params["hints"] and span.is_indexed and self._is_rare:
             high = min(span.to_at, self.top.at + _TICK)
-            rows = yield Ask("logs/by_words", self._parameters(low) | {"high": high})
+            rows = yield Execute("logs/by_words", self._parameters(low) | {"high": high})
             self._take(rows, low)
             # All lines of a span did not fill the page: the word stays rare.
             self.seen += (len(rows) + 1) * _RARE
             return
         started = self.clock()
         params = self._parameters(low) | {"chunk": self.chunk}
-        edge = (yield Ask(f"logs/edge{self._road}", params))[0]["edge"]
-        rows = yield Ask(f"logs/newest{self._road}", params | {"edge": edge})
+        edge = (yield Execute(f"logs/edge{self._road}", params))[0]["edge"]
+        rows = yield Execute(f"logs/newest{self._road}", params | {"edge": edge})
         # A span that ended early does not show how rare a word is.
         self.seen += self.chunk if edge > low else 0
         self._take(rows, edge)
@@ -182,7 +182,7 @@ def _search_run(
     """Search the few lines of a run, in the order of attempts: almost that of time, except lines
     that arrived out of order."""
     assert question.run_id is not None
-    marks = yield Ask("runs/created_after", {"id": question.run_id})
+    marks = yield Execute("runs/created_after", {"id": question.run_id})
     low = max((at for at in (since, marks[0]["since"]) if at is not None), default=None)
     cursor = question.cursor
     place = {
@@ -193,7 +193,7 @@ def _search_run(
         "seq": cursor.seq if cursor else _MOST,
         "limit": question.limit,
     }
-    rows = yield Ask("logs/newest_of_run", params | place)
+    rows = yield Execute("logs/newest_of_run", params | place)
     found = [LogLine(**row) for row in rows]
     lines = _fitting(found)
     if len(lines) == len(found) < question.limit:
@@ -219,7 +219,7 @@ def read_run_logs(
         "seq": after.seq if after else 0,
         "limit": limit,
     }
-    rows = yield Ask("logs/first_of_run", place)
+    rows = yield Execute("logs/first_of_run", place)
     found = [LogLine(**row) for row in rows]
     lines = _fitting(found)
     is_all = len(lines) == len(found) < limit
@@ -230,5 +230,5 @@ def recent_logs(question: LogQuestion, *, seconds: float, limit: int) -> Plan[li
     """Return the newest `limit` lines of the last seconds, the oldest first."""
     params, _ = yield from start_search(question)
     own = {"run": question.run_id, "seconds": seconds, "limit": limit}
-    rows = yield Ask("logs/recent", params | own)
+    rows = yield Execute("logs/recent", params | own)
     return [LogLine(**row) for row in reversed(rows)]

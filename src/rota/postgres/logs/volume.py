@@ -9,7 +9,7 @@ from rota.errors import SearchError
 from rota.model.log_question import LogQuestion
 from rota.model.log_volume import LogStep, LogVolume
 from rota.postgres.logs.logs import BAD, instant, start_search
-from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows
 
 _STEPS = 60
 # Up to this many lines are examined individually; otherwise this many of each step. Searching for
@@ -30,21 +30,23 @@ def read_volume(question: LogQuestion) -> Plan[LogVolume]:
     step = (until - since).total_seconds() / _STEPS
     place = {"since": since, "until": until, "step": step, "steps": _STEPS}
     if question.run_id is not None:
-        marks = yield Ask("runs/created_after", {"id": question.run_id})
+        marks = yield Execute("runs/created_after", {"id": question.run_id})
         own = {"run": question.run_id, "low": marks[0]["since"] or "-infinity"}
-        rows = yield Ask("logs/volume_of_run", params | place | own | {"run_most": _MOST_OF_RUN})
+        rows = yield Execute(
+            "logs/volume_of_run", params | place | own | {"run_most": _MOST_OF_RUN}
+        )
         return _volume(since, until, step, rows)
     bad = bool(question.levels) and BAD.issuperset(question.levels or ())
     place |= {"is_bad": bad, "names_most": _NAMES}
     most = yield from _most(question, params | place)
-    rows = yield Ask("logs/volume", params | place | {"most": most})
+    rows = yield Execute("logs/volume", params | place | {"most": most})
     return _volume(since, until, step, rows)
 
 
 def _most(question: LogQuestion, params: dict[str, Any]) -> Plan[int]:
     """Return how many lines of a step to examine: all, if there are few in all steps."""
     few = _ALL if question.text.is_empty else _ALL_WORDS
-    (row,) = yield Ask("logs/amount", params | {"most": few})
+    (row,) = yield Execute("logs/amount", params | {"most": few})
     if row["lines"] < few:
         return few
     return _SOME if question.text.is_empty else _SOME_WORDS

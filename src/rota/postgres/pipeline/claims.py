@@ -10,7 +10,7 @@ import psycopg
 
 from rota.model.run import Claim
 from rota.postgres.errors import translate_foreign
-from rota.postgres.pipeline.prepared import Early, Pipeline, Question, ask_again
+from rota.postgres.pipeline.prepared import Early, Pipeline, PreparedCall, ask_again
 from rota.postgres.sessions.connection import AsyncConn
 
 
@@ -51,7 +51,7 @@ class ReadyClaim:
         request: ClaimRequest,
         conn: AsyncConn,
         turn: ConnectionTurn,
-        question: Question[Claim],
+        question: PreparedCall[Claim],
     ) -> None:
         self.request = request
         self._conn = conn

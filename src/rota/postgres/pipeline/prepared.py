@@ -55,9 +55,9 @@ class Prepared:
         # The text depends on the schema, and a caller's connection may serve two schemas.
         self.name = f"rota_{name}_{crc32(self._text):x}".encode()
 
-    def question(self, parameters: Mapping[str, Any], make: Callable[[Any], R]) -> Question[R]:
+    def question(self, parameters: Mapping[str, Any], make: Callable[[Any], R]) -> PreparedCall[R]:
         """Bind parameters; `make` turns each row, a tuple, into its result."""
-        return Question(self, [_encode(parameters[name]) for name in self._names], make)
+        return PreparedCall(self, [_encode(parameters[name]) for name in self._names], make)
 
     async def fetch(
         self,
@@ -114,14 +114,14 @@ class Prepared:
         _KNOWN.setdefault(conn, {})[self.name] = adapt.Transformer.from_context(conn)
 
 
-class Question(NamedTuple, Generic[R]):
+class PreparedCall(NamedTuple, Generic[R]):
     statement: Prepared
     values: Sequence[abc.Buffer | None]
     make: Callable[[Any], R]
 
 
 async def fetch_all(
-    conn: AsyncConn, questions: Sequence[Question[Any]], early: Early[Any] | None = None
+    conn: AsyncConn, questions: Sequence[PreparedCall[Any]], early: Early[Any] | None = None
 ) -> list[list[Any]]:
     """Return the rows of each statement, in one round trip and one transaction. The statements are
     sent before the first wait, so a busy event loop does not delay them."""
@@ -134,7 +134,7 @@ async def fetch_all(
 
 async def ask_again(
     conn: AsyncConn,
-    questions: Sequence[Question[Any]],
+    questions: Sequence[PreparedCall[Any]],
     error: errors.Error,
     early: Early[Any] | None = None,
 ) -> list[list[Any]]:
@@ -146,7 +146,7 @@ async def ask_again(
 
 
 async def _ask(
-    conn: AsyncConn, questions: Sequence[Question[Any]], early: Early[Any] | None
+    conn: AsyncConn, questions: Sequence[PreparedCall[Any]], early: Early[Any] | None
 ) -> list[list[Any]]:
     for question in questions:
         if not question.statement.is_known_to(conn):
@@ -154,7 +154,7 @@ async def _ask(
     return await Pipeline(conn, questions, early).wait()
 
 
-def _ask_sync(conn: Conn, question: Question[R]) -> list[R]:
+def _ask_sync(conn: Conn, question: PreparedCall[R]) -> list[R]:
     statement, values, _ = question
     if not statement.is_known_to(conn):
         statement.prepare_sync(conn)
@@ -206,7 +206,7 @@ class Pipeline:
     def __init__(
         self,
         conn: AsyncConn,
-        questions: Sequence[Question[Any]],
+        questions: Sequence[PreparedCall[Any]],
         early: Early[Any] | None = None,
     ) -> None:
         self._conn = conn
@@ -284,7 +284,7 @@ class Pipeline:
                 ended.exception()  # retrieve it, to avoid asyncio's "exception was never retrieved"
 
 
-def _rows(conn: AsyncConn | Conn, question: Question[R], result: PGresult) -> list[R]:
+def _rows(conn: AsyncConn | Conn, question: PreparedCall[R], result: PGresult) -> list[R]:
     loader = _KNOWN[conn][question.statement.name]
     loader.set_pgresult(result)
     try:

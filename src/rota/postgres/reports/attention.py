@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,73 +155,73 @@ class TroubledWorker:
 
 
 def failing_jobs() -> Plan[list[JobFailures]]:
-    rows = yield Ask("attention/failing_jobs", {})
+    rows = yield Execute("attention/failing_jobs", {})
     return [JobFailures(**row) for row in rows]
 
 
 def last_errors(jobs: Sequence[str]) -> Plan[dict[str, str]]:
     """Return the most frequent error of each job."""
-    rows = yield Ask("attention/last_errors", {"jobs": list(jobs)})
+    rows = yield Execute("attention/last_errors", {"jobs": list(jobs)})
     return {row["job"]: row["last_error"] for row in rows}
 
 
 def job_minutes(jobs: Sequence[str]) -> Plan[list[JobMinute]]:
     """Return the minutes of the last day in which these jobs had attempts."""
-    rows = yield Ask("attention/minutes", {"jobs": list(jobs)})
+    rows = yield Execute("attention/minutes", {"jobs": list(jobs)})
     return [JobMinute(**row) for row in rows]
 
 
 def full_queues() -> Plan[list[FullQueue]]:
-    rows = yield Ask("attention/full_queues", {})
+    rows = yield Execute("attention/full_queues", {})
     return [FullQueue(**row) for row in rows]
 
 
 def late_schedules(limit: int) -> Plan[list[LateSchedule]]:
-    rows = yield Ask("attention/late_schedules", {"limit": limit})
+    rows = yield Execute("attention/late_schedules", {"limit": limit})
     return [LateSchedule(**row) for row in rows]
 
 
 def limit_troubles() -> Plan[list[LimitTrouble]]:
-    rows = yield Ask("attention/limits", {})
+    rows = yield Execute("attention/limits", {})
     return [LimitTrouble(**row) for row in rows]
 
 
 def missed_schedules(limit: int) -> Plan[list[MissedSchedule]]:
-    rows = yield Ask("attention/missed_schedules", {"limit": limit})
+    rows = yield Execute("attention/missed_schedules", {"limit": limit})
     return [MissedSchedule(**row) for row in rows]
 
 
 def parked_schedules(limit: int) -> Plan[list[ParkedSchedule]]:
-    rows = yield Ask("attention/parked_schedules", {"limit": limit})
+    rows = yield Execute("attention/parked_schedules", {"limit": limit})
     return [ParkedSchedule(**row) for row in rows]
 
 
 def paused_tenants(limit: int) -> Plan[list[PausedTenant]]:
-    rows = yield Ask("attention/paused_tenants", {"limit": limit})
+    rows = yield Execute("attention/paused_tenants", {"limit": limit})
     return [PausedTenant(**row) for row in rows]
 
 
 def refused_payloads() -> Plan[list[RefusedPayloads]]:
-    rows = yield Ask("attention/refused_payloads", {})
+    rows = yield Execute("attention/refused_payloads", {})
     return [RefusedPayloads(**row) for row in rows]
 
 
 def slow_runs(least_seconds: float) -> Plan[list[SlowRun]]:
-    rows = yield Ask("attention/slow_runs", {"least": least_seconds}, is_large=True)
+    rows = yield Execute("attention/slow_runs", {"least": least_seconds}, is_large=True)
     return [SlowRun(**row) for row in rows]
 
 
 def stopped_schedules(limit: int) -> Plan[list[StoppedSchedule]]:
     """Return schedules that were paused by Rota itself."""
-    rows = yield Ask("attention/stopped_schedules", {"limit": limit})
+    rows = yield Execute("attention/stopped_schedules", {"limit": limit})
     return [StoppedSchedule(**row) for row in rows]
 
 
 def unserved_work() -> Plan[list[UnservedWork]]:
-    rows = yield Ask("attention/unserved", {})
+    rows = yield Execute("attention/unserved", {})
     return [UnservedWork(**row) for row in rows]
 
 
 def troubled_workers() -> Plan[list[TroubledWorker]]:
-    rows = yield Ask("attention/workers", {})
+    rows = yield Execute("attention/workers", {})
     return [TroubledWorker(**row) for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,60 +127,60 @@ class LeaseState:
 
 
 def server_state() -> Plan[ServerState]:
-    (row,) = yield Ask("doctor/server", {})
+    (row,) = yield Execute("doctor/server", {})
     return ServerState(**row)
 
 
 def schema_number() -> Plan[int]:
     """Return the number of the last migration; 0 before the first one."""
-    (row,) = yield Ask("doctor/schema", {})
+    (row,) = yield Execute("doctor/schema", {})
     return row["number"] or 0
 
 
 def dead_rows() -> Plan[DeadRows | None]:
-    rows = yield Ask("doctor/dead_rows", {})
+    rows = yield Execute("doctor/dead_rows", {})
     return DeadRows(**rows[0]) if rows else None
 
 
 def partitions_ahead() -> Plan[PartitionsAhead | None]:
-    rows = yield Ask("doctor/partitions", {})
+    rows = yield Execute("doctor/partitions", {})
     return PartitionsAhead(**rows[0]) if rows else None
 
 
 def without_identity() -> Plan[list[Unnamed]]:
-    rows = yield Ask("doctor/identities", {})
+    rows = yield Execute("doctor/identities", {})
     return [Unnamed(**row) for row in rows]
 
 
 def sequences_behind() -> Plan[list[SequenceBehind]]:
-    rows = yield Ask("doctor/sequences", {})
+    rows = yield Execute("doctor/sequences", {})
     return [SequenceBehind(**row) for row in rows]
 
 
 def keeping_rows() -> Plan[dict[str, KeepingRows]]:
     """Return at most one reason of each kind."""
-    rows = yield Ask("doctor/transactions", {})
+    rows = yield Execute("doctor/transactions", {})
     return {row["kind"]: KeepingRows(**row) for row in rows}
 
 
 def holders() -> Plan[list[RowHolder]]:
     """Return the sessions that lock rows, the oldest first."""
-    rows = yield Ask("doctor/holders", {})
+    rows = yield Execute("doctor/holders", {})
     return [RowHolder(**row) for row in rows]
 
 
 def counter_ages() -> Plan[list[CounterAge]]:
-    rows = yield Ask("doctor/counters", {})
+    rows = yield Execute("doctor/counters", {})
     return [CounterAge(**row) for row in rows]
 
 
 def upkeep_state() -> Plan[UpkeepState]:
-    (row,) = yield Ask("doctor/upkeep", {})
+    (row,) = yield Execute("doctor/upkeep", {})
     return UpkeepState(**row)
 
 
 def lease_state() -> Plan[LeaseState]:
-    (row,) = yield Ask("doctor/workers", {})
+    (row,) = yield Execute("doctor/workers", {})
     return LeaseState(**row)
 
 
@@ -196,5 +196,5 @@ class Walls:
 
 
 def walls() -> Plan[Walls]:
-    (row,) = yield Ask("doctor/walls", {})
+    (row,) = yield Execute("doctor/walls", {})
     return Walls(**row)

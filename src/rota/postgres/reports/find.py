@@ -5,20 +5,20 @@ from __future__ import annotations
 from contextlib import suppress
 
 from rota.errors import RunNotFound
-from rota.model.hit import Hit
 from rota.model.run import RunInfo
 from rota.model.run_filter import RunFilter
-from rota.postgres.plans import Ask, Plan
+from rota.model.search_result import SearchResult
+from rota.postgres.plans import Execute, Plan
 from rota.postgres.runs.lists import list_page
 from rota.postgres.runs.runs import find_run
 
 _BIGGEST_ID = 2**63 - 1
 
 
-def find(text: str, limit: int) -> Plan[list[Hit]]:
+def find(text: str, limit: int) -> Plan[list[SearchResult]]:
     runs = yield from _runs(text, limit)
-    rows = yield Ask("find/names", {"text": text, "limit": limit})
-    names = [Hit(**{name: row[name] for name in Hit.__slots__}) for row in rows]
+    rows = yield Execute("find/names", {"text": text, "limit": limit})
+    names = [SearchResult(**{name: row[name] for name in SearchResult.__slots__}) for row in rows]
     return [*map(_hit, runs), *names]
 
 
@@ -31,6 +31,6 @@ def _runs(text: str, limit: int) -> Plan[list[RunInfo]]:
     return found + [run for run in page.runs if run.id != (found[0].id if found else None)]
 
 
-def _hit(run: RunInfo) -> Hit:
+def _hit(run: RunInfo) -> SearchResult:
     text = str(run.id) if run.key is None else f"{run.id}, key {run.key}"
-    return Hit("run", str(run.id), run.tenant, text, run.job, run.state)
+    return SearchResult("run", str(run.id), run.tenant, text, run.job, run.state)

@@ -11,14 +11,14 @@ from rota.model.metrics import (
     CapMetric,
     Changes,
     Counter,
-    Deed,
     FleetHealth,
     LimitMetric,
     Metrics,
+    OperatorAction,
     TenantMetric,
 )
 from rota.model.stats import QueueDepth
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 from rota.postgres.reports.stats import read_depths
 
 # Up to this many pairs of job and queue have their own series. An application has far fewer, unless
@@ -30,13 +30,13 @@ _ALL = {"job": None, "queue": None}
 
 def read_metrics(most_tenants: int) -> Plan[Metrics]:
     depths = yield from read_depths(_ALL)
-    attempts = yield Ask("metrics/attempts", {"most": MOST_SERIES})
-    counters = yield Ask("metrics/counters", {})
+    attempts = yield Execute("metrics/attempts", {"most": MOST_SERIES})
+    counters = yield Execute("metrics/counters", {})
     health = yield from read_health()
-    limits = yield Ask("metrics/limits", {"most": MOST_LIMITS})
-    caps = yield Ask("metrics/caps", {"most": MOST_LIMITS})
-    tenants = (yield Ask("metrics/tenants", {"most": most_tenants})) if most_tenants else []
-    (paused,) = yield Ask("metrics/paused_tenants", {})
+    limits = yield Execute("metrics/limits", {"most": MOST_LIMITS})
+    caps = yield Execute("metrics/caps", {"most": MOST_LIMITS})
+    tenants = (yield Execute("metrics/tenants", {"most": most_tenants})) if most_tenants else []
+    (paused,) = yield Execute("metrics/paused_tenants", {})
     return Metrics(
         tenants=[TenantMetric(**row) for row in tenants],
         tenants_paused=paused["paused"],
@@ -52,7 +52,7 @@ def read_metrics(most_tenants: int) -> Plan[Metrics]:
 
 def read_health() -> Plan[FleetHealth]:
     """Return the state of workers and schedules."""
-    (row,) = yield Ask("metrics/health", {})
+    (row,) = yield Execute("metrics/health", {})
     return FleetHealth(**row)
 
 
@@ -64,12 +64,12 @@ def read_changes(
     after_audit: int | None, depths: Mapping[str, QueueDepth] | None = None
 ) -> Plan[Changes]:
     """Read changes; `depths` are earlier counts to be used instead of new ones."""
-    attempts = yield Ask("metrics/totals", {})
-    counts = yield Ask("metrics/counters", {})
+    attempts = yield Execute("metrics/totals", {})
+    counts = yield Execute("metrics/counters", {})
     if depths is None:
         depths = {depth.queue: depth for depth in (yield from read_depths(_ALL)).queues}
-    workers = yield Ask("metrics/workers", {})
-    deeds = yield Ask("metrics/audit", {"after": after_audit})
+    workers = yield Execute("metrics/workers", {})
+    deeds = yield Execute("metrics/audit", {"after": after_audit})
     return Changes(
         attempts={(row["job"], row["queue"], row["outcome"]): row["attempts"] for row in attempts},
         counts={
@@ -77,5 +77,5 @@ def read_changes(
         },
         depths=dict(depths),
         workers={row["id"]: (row["name"], row["state"]) for row in workers},
-        deeds=[Deed(**row) for row in deeds],
+        deeds=[OperatorAction(**row) for row in deeds],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota.model.overview import ComingSchedule, FailingJob, Overview, QueueRate, RunningRun
 from rota.postgres.clock import read_clock
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 from rota.postgres.queues import list_queues
 from rota.postgres.workers.workers import list_workers
 
@@ -12,8 +12,8 @@ from rota.postgres.workers.workers import list_workers
 def read_overview(*, limit: int, failing_seconds: float) -> Plan[Overview]:
     queues = yield from read_queues()
     workers = yield from list_workers(include_gone=False)
-    running = yield Ask("overview/running", {"limit": limit})
-    failing = yield Ask("overview/failing", {"limit": limit, "seconds": failing_seconds})
+    running = yield Execute("overview/running", {"limit": limit})
+    failing = yield Execute("overview/failing", {"limit": limit, "seconds": failing_seconds})
     schedules = yield from read_coming(limit)
     return Overview(
         at=(yield from read_clock()),
@@ -26,14 +26,14 @@ def read_overview(*, limit: int, failing_seconds: float) -> Plan[Overview]:
 
 
 def read_coming(limit: int) -> Plan[list[ComingSchedule]]:
-    rows = yield Ask("overview/schedules", {"limit": limit})
+    rows = yield Execute("overview/schedules", {"limit": limit})
     return [ComingSchedule(**row) for row in rows]
 
 
 def read_queues() -> Plan[list[QueueRate]]:
     """Return queues, those with most waiting runs first."""
     found = yield from list_queues()
-    rows = yield Ask("overview/rates", {})
+    rows = yield Execute("overview/rates", {})
     rates = {row["queue"]: row["per_second"] for row in rows}
     every = [QueueRate(queue, rates.get(queue.name, 0.0)) for queue in found]
     return sorted(every, key=lambda it: (-it.queue.queued, -it.queue.running, it.queue.name))

@@ -13,7 +13,7 @@ from rota.model.histogram import quantiles
 from rota.model.states import OPEN_STATES
 from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
 from rota.model.window import StatsWindow, bounds, stepped, whole
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 
 _SHARES = (0.99, 0.95, 0.5)
 
@@ -29,22 +29,24 @@ def read_stats(
 ) -> Plan[Stats]:
     filters = {"job": job, "queue": queue}
     depths = yield from read_depths(filters)
-    clock = (yield Ask("stats/clock", {"job": job}))[0]
+    clock = (yield Execute("stats/clock", {"job": job}))[0]
     if job is not None and not clock["is_job"]:
         raise UnknownJob(f'no job is named "{job}"')
     now = clock["at"].astimezone(UTC)
     range_ = whole(*bounds(since, until, now))
     window, steps = stepped(range_, step)
-    ended = (yield Ask("stats/ended", filters))[0]
+    ended = (yield Execute("stats/ended", filters))[0]
     asked = _range(window) | {"step": steps} | filters
-    total, *rows = yield Ask("stats/series", asked, is_large=True)
+    total, *rows = yield Execute("stats/series", asked, is_large=True)
 
     @cache
     def series() -> list[Step]:
         return _steps(rows, steps, now)
 
     days = {"first_day": range_.first_day, "last_day": range_.last_day, "limit": most_jobs}
-    jobs = yield Ask("stats/jobs", _range(range_) | days | filters, is_large=True, meanwhile=series)
+    jobs = yield Execute(
+        "stats/jobs", _range(range_) | days | filters, is_large=True, meanwhile=series
+    )
     return Stats(
         at=now,
         counted_at=now - timedelta(seconds=depths.age),
@@ -70,7 +72,7 @@ class Depths(NamedTuple):
 
 
 def read_depths(filters: Mapping[str, str | None]) -> Plan[Depths]:
-    all_of_them, *rows = yield Ask("stats/depths", dict(filters))
+    all_of_them, *rows = yield Execute("stats/depths", dict(filters))
     expired = sum(row.pop("expired") for row in rows)
     queues = [QueueDepth(**row) for row in rows if any(row[name] for name in OPEN_STATES)]
     return Depths(queues, expired, max(0.0, all_of_them["oldest_seconds"]))

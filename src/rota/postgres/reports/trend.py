@@ -12,14 +12,14 @@ from rota.model.histogram import quantiles
 from rota.model.states import FAILED_ATTEMPT_STATES
 from rota.model.stats import QueueDepth
 from rota.model.trend import DAY, Curve, Steps, Trend, steps_of
-from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows
 from rota.postgres.reports.stats import read_depths
 
 _SHARES = (0.99, 0.95, 0.5)
 
 
 def read_trend(*, job: str | None, queue: str | None, span: timedelta) -> Plan[Trend]:
-    clock = (yield Ask("stats/clock", {"job": job}))[0]
+    clock = (yield Execute("stats/clock", {"job": job}))[0]
     if job is not None and not clock["is_job"]:
         raise UnknownJob(f'no job is named "{job}"')
     at = clock["at"].astimezone(UTC)
@@ -52,10 +52,12 @@ def _oldest(queues: Sequence[QueueDepth]) -> QueueDepth | None:
 
 def _read_curve(steps: Steps, filters: Mapping[str, str | None]) -> Plan[Curve]:
     asked: dict[str, Any] = {"since": steps.since, "until": steps.until, "step": steps.seconds}
-    _, *ended = yield Ask("stats/series", asked | {"unit": steps.unit, **filters}, is_large=True)
+    _, *ended = yield Execute(
+        "stats/series", asked | {"unit": steps.unit, **filters}, is_large=True
+    )
     samples: Rows = []
     if filters["job"] is None:  # single jobs are not sampled
-        samples = yield Ask(
+        samples = yield Execute(
             "stats/samples", asked | {"queue": filters["queue"] or ""}, is_large=True
         )
     return _curve(steps, ended, samples)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rota.model.retention import Retention, RetentionItem
-from rota.postgres.plans import Ask
+from rota.postgres.plans import Execute
 from rota.postgres.retention.parts import BATCH, Partition, PartitionDrops, note_parts
 from rota.postgres.steps import Steps
 
@@ -53,7 +53,7 @@ class LogPruning:
         total = 0
         while page is not None:
             params = {"partition": part.partition, "kept_jobs": kept, "from_page": page}
-            asked = Ask("retention/prune_log_pages", params | {"pages": _PAGES})
+            asked = Execute("retention/prune_log_pages", params | {"pages": _PAGES})
             (row,) = yield from self._work.portion(asked)
             page = row["next_page"]
             total += row["removed"]
@@ -70,7 +70,7 @@ class LogPruning:
         if failed > days:
             yield from self._prune(job, self._work.before(days), spare_failed=True)
         if policy.log_count:
-            first = yield Ask("retention/nth_line", {"job": job, "count": policy.log_count})
+            first = yield Execute("retention/nth_line", {"job": job, "count": policy.log_count})
             if first:
                 yield from self._prune(job, first[0]["at"], spare_failed=False)
 
@@ -79,13 +79,13 @@ class LogPruning:
         total = 0
         if self._work.dry_run:
             counted = params | {"dropped": self._work.dropped}
-            (found,) = yield Ask("retention/count_lines", counted)
+            (found,) = yield Execute("retention/count_lines", counted)
             total = found["rows"]
         else:
             last: datetime | None = None
             while True:
                 asked = params | {"after_at": last, "limit": BATCH}
-                (row,) = yield from self._work.portion(Ask("retention/prune_lines", asked))
+                (row,) = yield from self._work.portion(Execute("retention/prune_lines", asked))
                 total += row["removed"]
                 self._work.on_progress(row["removed"])
                 if row["last_at"] is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rota.model.retention import RetentionItem
 from rota.model.states import END_STATES
-from rota.postgres.plans import Ask
+from rota.postgres.plans import Execute
 from rota.postgres.steps import Steps, Write, WriteRefused
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Partition:
 
 
 def note_parts() -> Steps[list[Partition]]:
-    rows = yield Ask("retention/parts", {})
+    rows = yield Execute("retention/parts", {})
     return [Partition(**row) for row in rows]
 
 
@@ -84,6 +84,6 @@ class PartitionDrops:
                 "with_logs": with_logs,
                 "limit": BATCH,
             }
-            (row,) = yield from self._work.portion(Ask("retention/prune_traces", params))
+            (row,) = yield from self._work.portion(Execute("retention/prune_traces", params))
             last = row["last_id"]
             self._work.on_progress(row["removed"])

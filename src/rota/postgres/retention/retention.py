@@ -17,7 +17,7 @@ from typing import Any
 from rota.config.sections.retention import RetentionSettings
 from rota.errors import WrongState
 from rota.model.retention import Retention, RetentionItem, RetentionResult
-from rota.postgres.plans import Ask, Rows
+from rota.postgres.plans import Execute, Rows
 from rota.postgres.retention.log_lines import LogPruning
 from rota.postgres.retention.parts import (
     BATCH,
@@ -49,7 +49,7 @@ class Pass:
     def before(self, days: int) -> datetime:
         return self.now - timedelta(days=days)
 
-    def portion(self, ask: Ask) -> Steps[Rows]:
+    def portion(self, ask: Execute) -> Steps[Rows]:
         """Execute one of many portions, followed by a pause for other work."""
         return (yield ask) if self.hurry else (yield from gently(ask))
 
@@ -57,7 +57,7 @@ class Pass:
 def configure(settings: RetentionSettings) -> Steps[None]:
     """Store the settings in the database, which checks policies and chooses keep classes with
     them."""
-    yield Ask("retention/configure", {"wanted": json.dumps(asdict(settings))})
+    yield Execute("retention/configure", {"wanted": json.dumps(asdict(settings))})
 
 
 def retain(
@@ -74,8 +74,8 @@ def retain(
     if not dry_run:
         yield from _hold(runs=runs, logs=logs)
     report = on_progress or (lambda count: None)
-    (clock,) = yield Ask("clock/now", {})
-    rows = yield Ask("retention/jobs", {"is_all": settings.failed_run_days is not None})
+    (clock,) = yield Execute("clock/now", {})
+    rows = yield Execute("retention/jobs", {"is_all": settings.failed_run_days is not None})
     policies = {row["name"]: Retention.stored(row["retention"]) for row in rows}
     work = Pass(settings, clock["now"], dry_run, policies, report, hurry)
     # Log lines first: they are never kept longer than their runs.
@@ -147,7 +147,9 @@ class RunPruning:
             yield from self._prune(job, outcome, states, place)
         count = policy.failed_count or policy.count if is_failed else policy.count
         if count is not None:
-            first = yield Ask("retention/nth_run", {"job": job, "states": states, "count": count})
+            first = yield Execute(
+                "retention/nth_run", {"job": job, "states": states, "count": count}
+            )
             if first:
                 yield from self._prune(job, outcome, states, first[0] | {"spared_class": ""})
 
@@ -166,7 +168,7 @@ class RunPruning:
         params = place | {"job": job, "states": states}
         if self._work.dry_run:
             params["dropped"] = self._work.dropped
-            (found,) = yield Ask("retention/count_runs", params)
+            (found,) = yield Execute("retention/count_runs", params)
             total = found["rows"]
         else:
             total = yield from self._repeat("retention/prune_runs", params)
@@ -201,7 +203,7 @@ class RunPruning:
             if days is not None:
                 params = {"table": table, "before_at": self._work.before(days)}
                 if self._work.dry_run:
-                    (found,) = yield Ask("retention/count_rows", params)
+                    (found,) = yield Execute("retention/count_rows", params)
                     total = found["rows"]
                 else:
                     total = yield from self._repeat("retention/prune_rows", params)
@@ -219,7 +221,7 @@ class RunPruning:
         ):
             params = {"before_at": before}
             if self._work.dry_run:
-                (found,) = yield Ask(f"retention/count_{what}", params)
+                (found,) = yield Execute(f"retention/count_{what}", params)
                 total = found["rows"]
             else:
                 total = yield from self._repeat(f"retention/prune_{what}", params)
@@ -229,7 +231,7 @@ class RunPruning:
     def _repeat(self, statement: str, params: dict[str, Any]) -> Steps[int]:
         total = 0
         while True:
-            (row,) = yield from self._work.portion(Ask(statement, params | {"limit": BATCH}))
+            (row,) = yield from self._work.portion(Execute(statement, params | {"limit": BATCH}))
             removed = int(row["removed"])
             total += removed
             self._work.on_progress(removed)

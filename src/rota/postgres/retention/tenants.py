@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rota.model.retention import RetentionItem
-from rota.postgres.plans import Ask
+from rota.postgres.plans import Execute
 from rota.postgres.retention.parts import BATCH, FAILED, OTHERS
 from rota.postgres.steps import Steps
 
@@ -21,7 +21,7 @@ class TenantPruning:
         self._work = work
 
     def run(self) -> Steps[None]:
-        for row in (yield Ask("retention/tenants", {})):
+        for row in (yield Execute("retention/tenants", {})):
             for outcome, states, days in _wanted(row):
                 before = self._work.before(days)
                 params = {"tenant": row["name"], "states": states, "before_at": before}
@@ -44,11 +44,11 @@ class TenantPruning:
     def _prune(self, what: str, params: dict[str, Any]) -> Steps[int]:
         if self._work.dry_run:
             params = params | {"dropped": self._work.dropped}
-            (found,) = yield Ask(f"retention/count_{what}", params)
+            (found,) = yield Execute(f"retention/count_{what}", params)
             return int(found["rows"])
         total = 0
         while True:
-            ask = Ask(f"retention/prune_{what}", params | {"limit": BATCH})
+            ask = Execute(f"retention/prune_{what}", params | {"limit": BATCH})
             (row,) = yield from self._work.portion(ask)
             removed = int(row["removed"])
             total += removed

@@ -12,7 +12,7 @@ from rota.model.bulk_action import BulkAction
 from rota.model.page import Page
 from rota.model.run_filter import RunFilter
 from rota.postgres.pages import read_page
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 from rota.postgres.runs.lists import absolute
 
 
@@ -38,7 +38,7 @@ def start(
         "reason": reason,
         "actor": actor,
     }
-    (made,) = yield Ask("bulk/start", params)
+    (made,) = yield Execute("bulk/start", params)
     return (yield from find(made["id"]))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from rota.errors import FilterError
 from rota.model.bulk import FITTING
 from rota.model.run_filter import RunFilter
-from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows
 from rota.postgres.runs.lists import act_on_many, count_runs, list_ids
 
 BATCH = 50
@@ -57,7 +57,7 @@ class _Batch:
 
 def work(turn: BulkTurn, action_id: int | None = None) -> Plan[bool]:
     """Perform one batch of the action that is due, or of this one; return whether there was one."""
-    rows = yield Ask("bulk/take", {"id": action_id})
+    rows = yield Execute("bulk/take", {"id": action_id})
     if not rows:
         return False
     row = rows[0]
@@ -67,20 +67,20 @@ def work(turn: BulkTurn, action_id: int | None = None) -> Plan[bool]:
     except (FilterError, TypeError, ValueError) as error:
         yield from note_fault(row["id"], f"its filter is invalid: {error}")
         return True
-    yield Ask("session/plan_by_values", {"is_local": True})
+    yield Execute("session/plan_by_values", {"is_local": True})
     counted, counted_below = yield from _count(row, wanted)
     batch = yield from _act(row, wanted)
-    yield Ask("bulk/advance", _advance(row, batch, counted, counted_below))
+    yield Execute("bulk/advance", _advance(row, batch, counted, counted_below))
     return True
 
 
 def note_fault(action_id: int, error: str) -> Plan[None]:
-    yield Ask("bulk/fault", {"id": action_id, "error": error})
+    yield Execute("bulk/fault", {"id": action_id, "error": error})
 
 
 def due() -> Plan[float | None]:
     """Return the seconds until a batch is due."""
-    (row,) = yield Ask("bulk/due", {})
+    (row,) = yield Execute("bulk/due", {})
     seconds: float | None = row["seconds"]
     return seconds
 
@@ -116,7 +116,7 @@ def _act(row: dict[str, Any], wanted: RunFilter) -> Plan[_Batch]:
         ids, batch = row["held"], _Batch(None, row["held_tries"] + 1, [])
     if row["verb"] == "cancel" and ids and batch.tries < _HELD_TRIES:
         # Do not wait two seconds for each: another transaction may have locked very many.
-        found = yield Ask("runs/locked", {"ids": ids})
+        found = yield Execute("runs/locked", {"ids": ids})
         locked = {found_row["id"] for found_row in found}
         batch.held += [it for it in ids if it in locked]
         ids = [it for it in ids if it not in locked]

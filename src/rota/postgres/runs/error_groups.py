@@ -11,17 +11,17 @@ from rota.errors import ErrorGroupNotFound, FilterError
 from rota.model.error_group import (
     STANDINGS,
     ErrorDetails,
+    ErrorFacet,
     ErrorFilters,
     ErrorGroup,
     ErrorOrder,
     ErrorPage,
     Share,
-    Trait,
 )
 from rota.model.page import Page
 from rota.postgres.clock import read_clock
 from rota.postgres.pages import check_filters, check_order, like, read_page
-from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows
 
 _BIN = 600
 _STEPS = 30
@@ -38,11 +38,11 @@ def page_errors(
     cursor: Sequence[Any] | None,
     limit: int,
 ) -> Plan[ErrorPage]:
-    yield Ask("errors/fold", {})
+    yield Execute("errors/fold", {})
     span = yield from _range(since)
     found = yield from _read_page(filters, span, is_active, order, cursor, limit)
     params = _parameters(filters) | {"is_active": is_active, "since": span["since"]}
-    rows = yield Ask("errors/count_groups", params)
+    rows = yield Execute("errors/count_groups", params)
     standings = {row["standing"]: row["groups"] for row in rows}
     failures = sum(row["failures"] for row in rows)
     return ErrorPage(list(found.items), found.cursor, standings, span["since"], failures)
@@ -57,7 +57,7 @@ def list_errors(
     limit: int,
 ) -> Plan[list[ErrorGroup]]:
     """Return the first error groups, without counting the others."""
-    yield Ask("errors/fold", {})
+    yield Execute("errors/fold", {})
     span = yield from _range(since)
     found = yield from _read_page(filters, span, is_active, order, None, limit)
     return list(found.items)
@@ -66,9 +66,9 @@ def list_errors(
 def count_standings(filters: ErrorFilters) -> Plan[dict[str, int]]:
     """Count groups by standing, whenever they happened."""
     check_filters(filters, ErrorFilters, "errors")
-    yield Ask("errors/fold", {})
+    yield Execute("errors/fold", {})
     now = yield from read_clock()
-    rows = yield Ask(
+    rows = yield Execute(
         "errors/count_groups", _parameters(filters) | {"is_active": False, "since": now}
     )
     return {row["standing"]: row["groups"] for row in rows}
@@ -89,7 +89,7 @@ def _read_page(
 
 
 def find_error(group: str, *, since: datetime | timedelta) -> Plan[ErrorDetails]:
-    yield Ask("errors/fold", {})
+    yield Execute("errors/fold", {})
     span = yield from _range(since)
     params = _parameters({"system": True}) | {"is_active": False}
     found = yield from read_page(
@@ -99,8 +99,8 @@ def find_error(group: str, *, since: datetime | timedelta) -> Plan[ErrorDetails]
         raise ErrorGroupNotFound(f"there is no error group {group}")
     error = found.items[0]
     asked = {"id": error.id, "run_id": error.last_run_id, "error_type": error.error_type}
-    traces = yield Ask("errors/traceback", asked)
-    sample = yield Ask("errors/sample", {"id": error.id, "limit": _LOOKED_AT})
+    traces = yield Execute("errors/traceback", asked)
+    sample = yield Execute("errors/sample", {"id": error.id, "limit": _LOOKED_AT})
     trace = traces[0]["traceback"] if traces else None
     return ErrorDetails(error, span["since"], trace, _traits(sample), len(sample))
 
@@ -137,7 +137,7 @@ def _range(since: datetime | timedelta) -> Plan[dict[str, Any]]:
     return {"since": begin, "step": step, "steps": steps}
 
 
-def _traits(rows: Rows) -> list[Trait]:
+def _traits(rows: Rows) -> list[ErrorFacet]:
     """Return the values that most runs share; a field whose values all differ is omitted."""
     values: dict[str, Counter[str]] = {"job": Counter(), "worker": Counter()}
     for row in rows:
@@ -149,7 +149,7 @@ def _traits(rows: Rows) -> list[Trait]:
                 field = values.setdefault(f"payload.{name}", Counter())
                 field[str(value).lower() if isinstance(value, bool) else str(value)] += 1
     return [
-        Trait(name, [Share(value, runs) for value, runs in counter.most_common(_MOST_SHARES)])
+        ErrorFacet(name, [Share(value, runs) for value, runs in counter.most_common(_MOST_SHARES)])
         for name, counter in values.items()
         if _says_something(name, counter)
     ]

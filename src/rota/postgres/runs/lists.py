@@ -25,7 +25,7 @@ from rota.model.run_filter import RunFilter, RunPage
 from rota.model.states import END_STATES, OPEN_STATES, RETRIABLE_STATES
 from rota.postgres.clock import read_clock
 from rota.postgres.pages import check_order, like, wanted_metadata
-from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows
 
 SYSTEM_QUEUE = "rota.system"
 _PORTION = 4_000
@@ -84,7 +84,7 @@ def list_page(
     """Return a page. `cursor` is that of the last page; the search stops after `seconds`; payloads
     and results larger than `value_bytes` are omitted, and the page ends at PAGE_BYTES."""
     check_order(order, TimeOrder)
-    yield Ask("session/plan_by_values", {"is_local": True})
+    yield Execute("session/plan_by_values", {"is_local": True})
     statement = "runs/list_oldest" if order == "oldest" else "runs/list"
     rows, cursor, searched_to = yield from _find(
         statement, wanted, cursor, limit, seconds, value_bytes=value_bytes
@@ -124,7 +124,7 @@ def _count(
         before = time.monotonic()
         low, high = search.portion()
         params = yield from _portion_of(wanted, search, begun_at)
-        rows = yield Ask("runs/count", params | {"limit": most - found.total()})
+        rows = yield Execute("runs/count", params | {"limit": most - found.total()})
         found.update({(row["job"], row["state"]): row["runs"] for row in rows})
         if found.total() >= most:
             return _counts(found, min(row["lowest"] for row in rows))
@@ -162,7 +162,7 @@ def _find(
         params = yield from _portion_of(wanted, search, begun_at)
         # One more than wanted, to find out whether there is another page.
         asked = {"limit": limit + 1 - len(found), "value_bytes": value_bytes}
-        found += yield Ask(statement, params | asked)
+        found += yield Execute(statement, params | asked)
         if len(found) > limit:
             shown = fitting(found[:limit], most_bytes)
             return found[:shown], found[shown - 1]["id"], None
@@ -183,7 +183,7 @@ def count_states(wanted: RunFilter, *, most: int, seconds: float) -> Plan[list[S
     wanted = yield from absolute(replace(wanted, states=None, dead=False))
     found: list[StateCount] = []
     if _is_of_depths(wanted):
-        rows = yield Ask("stats/depths", {"job": wanted.job, "queue": wanted.queue})
+        rows = yield Execute("stats/depths", {"job": wanted.job, "queue": wanted.queue})
         shown = [row for row in rows if wanted.shows_system or row["queue"] != SYSTEM_QUEUE]
         found += [StateCount(it, sum(row[it] for row in shown), True) for it in OPEN_STATES]
     groups = [("succeeded",), RETRIABLE_STATES, *([] if found else [OPEN_STATES])]
@@ -208,7 +208,7 @@ def _portion_of(
     wanted: RunFilter, search: _Search, begun_at: datetime | None
 ) -> Plan[dict[str, Any]]:
     low, high = search.portion()
-    (mark,) = yield Ask("runs/created_after", {"id": low + 1})
+    (mark,) = yield Execute("runs/created_after", {"id": low + 1})
     own = {"low": low, "high": high, "ended_after": mark["since"], "begun_at": begun_at}
     groups = {"error_groups": search.error_groups, "text_groups": search.text_groups}
     return _parameters(wanted) | own | groups
@@ -218,7 +218,7 @@ def _begin(statement: str, wanted: RunFilter, cursor: int | None) -> Plan[_Searc
     # Runs that ended before a time were created before it.
     ends = [it for it in (wanted.until, wanted.ended_until) if it is not None]
     until = min(ends) if ends else None
-    (ids,) = yield Ask("runs/id_range", {"since": wanted.since, "until": until})
+    (ids,) = yield Execute("runs/id_range", {"since": wanted.since, "until": until})
     size = _first_portion(wanted, ids["high"])
     search = _Search(ids["low"], ids["high"], size, statement == "runs/list_oldest")
     if wanted.reads_payloads:
@@ -228,7 +228,7 @@ def _begin(statement: str, wanted: RunFilter, cursor: int | None) -> Plan[_Searc
     elif cursor is not None:
         search.high = min(search.high, cursor - 1)
     if wanted.error is not None or wanted.text is not None:
-        yield Ask("errors/fold", {})
+        yield Execute("errors/fold", {})
         search.error_groups = yield from _groups_of(wanted.error)
         search.text_groups = yield from _groups_of(wanted.text)
     return search
@@ -237,7 +237,7 @@ def _begin(statement: str, wanted: RunFilter, cursor: int | None) -> Plan[_Searc
 def _groups_of(words: str | None) -> Plan[list[str] | None]:
     if words is None:
         return None
-    rows = yield Ask("errors/of_type", {"pattern": like(words)})
+    rows = yield Execute("errors/of_type", {"pattern": like(words)})
     return [row["id"] for row in rows]
 
 
@@ -299,8 +299,8 @@ def _parameters(wanted: RunFilter) -> dict[str, Any]:
 def find_states(ids: Iterable[int]) -> Plan[Rows]:
     """Return id, job, state and tenant of the runs that exist."""
     wanted = sorted(set(ids))
-    (mark,) = yield Ask("runs/created_after", {"id": wanted[0]})
-    return (yield Ask("runs/states", {"ids": wanted, "since": mark["since"]}))
+    (mark,) = yield Execute("runs/created_after", {"id": wanted[0]})
+    return (yield Execute("runs/states", {"ids": wanted, "since": mark["since"]}))
 
 
 def act_on_many(
@@ -322,7 +322,7 @@ def act_on_many(
         "reason": reason,
         "actor": actor,
     }
-    return (yield Ask("runs/act_on_many", params))
+    return (yield Execute("runs/act_on_many", params))
 
 
 def as_item(row: dict[str, Any]) -> BulkItem:

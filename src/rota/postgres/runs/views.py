@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rota.errors import ViewNotFound
 from rota.model.run_view import RunView
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 
 
 def list_views(name: str | None = None) -> Plan[list[RunView]]:
-    rows = yield Ask("views/list", {"name": name})
+    rows = yield Execute("views/list", {"name": name})
     return [RunView(**row) for row in rows]
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from rota.errors import CalendarNotFound, TemplateNotFound, WrongState
 from rota.model.calendar import CalendarInfo, CalendarOrder
+from rota.model.formatting import plural
 from rota.model.page import Page
 from rota.model.schedule_info import TemplateInfo
 from rota.model.wording import listed
-from rota.model.words import plural
 from rota.postgres.audit import act_as
 from rota.postgres.pages import check_order, read_all, read_page
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 from rota.postgres.versions import expect_version
 
 
@@ -48,7 +48,7 @@ def create_calendar(
 ) -> Plan[None]:
     params = {"name": name, "description": description, "definition": json.dumps(definition)}
     yield from act_as(actor)
-    if not (yield Ask("calendars/create", params)):
+    if not (yield Execute("calendars/create", params)):
         raise WrongState(f'calendar "{name}" already exists', hint="update it instead")
 
 
@@ -66,7 +66,7 @@ def update_calendar(
     yield from act_as(actor)
     document = None if definition is None else json.dumps(definition)
     params = {"name": name, "description": description, "definition": document}
-    yield Ask("calendars/update", params)
+    yield Execute("calendars/update", params)
 
 
 def delete_calendar(name: str, *, version: int | None, actor: str | None) -> Plan[None]:
@@ -78,7 +78,7 @@ def delete_calendar(name: str, *, version: int | None, actor: str | None) -> Pla
             hint="change or remove the calendar of those schedules first",
         )
     yield from act_as(actor)
-    yield Ask("calendars/delete", {"name": name})
+    yield Execute("calendars/delete", {"name": name})
 
 
 def list_templates(name: str | None = None) -> Plan[list[TemplateInfo]]:
@@ -109,11 +109,11 @@ def add_template(
         yield from find_template(name)
         yield from expect_version("template", name, version)
     yield from act_as(actor)
-    yield Ask("templates/add", {"name": name, "cron": cron, "description": description})
+    yield Execute("templates/add", {"name": name, "cron": cron, "description": description})
 
 
 def remove_template(name: str, *, version: int | None, actor: str | None) -> Plan[None]:
     yield from find_template(name)
     yield from expect_version("template", name, version)
     yield from act_as(actor)
-    yield Ask("templates/remove", {"name": name})
+    yield Execute("templates/remove", {"name": name})

@@ -10,7 +10,7 @@ from rota.errors import AuditEntryNotFound
 from rota.model.page import LISTED_BYTES, Page
 from rota.model.schedule_edit import FieldChange, ManualRun, ScheduleEdit
 from rota.postgres.pages import Place, page_of, read_page, read_rows
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 
 _EDITS = [
     f"schedule.{verb}"
@@ -75,7 +75,7 @@ def read_manual(
     ids = [row["after"]["run_id"] for _, row in found if "run_id" in (row["after"] or {})]
     since = min((row["at"] for _, row in found), default=None)
     wanted = {"ids": ids, "since": since, "value_bytes": LISTED_BYTES}
-    rows = (yield Ask("runs/outcomes", wanted)) if ids else []
+    rows = (yield Execute("runs/outcomes", wanted)) if ids else []
     runs = {row["id"]: row for row in rows}
     manual = [(place, _manual(row, runs)) for place, row in found]
     return [(place, entry, runs.get(entry.run_id or 0, {})) for place, entry in manual]

@@ -24,7 +24,7 @@ from rota.postgres.pages import (
     read_rows,
     wanted_metadata,
 )
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 from rota.timing.breath import breathing
 from rota.timing.describe import describe
 from rota.timing.timing import Timing
@@ -106,7 +106,7 @@ def read_strips(ids: Sequence[int], limit: int) -> Plan[dict[int, Strip]]:
     until = yield from read_clock()
     since = until - timedelta(days=_STRIP_DAYS)
     params = {"ids": list(ids), "since": since, "until": until, "limit": limit}
-    rows = yield Ask("schedules/strips", params)
+    rows = yield Execute("schedules/strips", params)
     return {
         row["id"]: strip_of(list(zip(row["decisions"], row["reasons"], row["states"], strict=True)))
         for row in rows
@@ -116,22 +116,22 @@ def read_strips(ids: Sequence[int], limit: int) -> Plan[dict[int, Strip]]:
 def count_states(filters: ScheduleFilters) -> Plan[dict[str, int]]:
     """Count the schedules in each state, ignoring a filter on states; at most MOST_COUNTED."""
     params = (yield from _wanted(filters)) | {"states": None, "most": MOST_COUNTED}
-    yield Ask("session/plan_by_values", {"is_local": True})
-    rows = yield Ask("schedules/counts", params)
+    yield Execute("session/plan_by_values", {"is_local": True})
+    rows = yield Execute("schedules/counts", params)
     return {row["state"]: row["count"] for row in rows}
 
 
 def read_planned(filters: ScheduleFilters) -> Plan[list[Planned]]:
     """Return the schedules that have future times."""
     params = yield from _wanted(filters)
-    yield Ask("session/plan_by_values", {"is_local": True})
-    rows = yield Ask("schedules/planned", params)
+    yield Execute("session/plan_by_values", {"is_local": True})
+    rows = yield Execute("schedules/planned", params)
     return [Planned(**row) for row in breathing(rows)]
 
 
 def place_of(schedule_id: int) -> Plan[tuple[str, str]]:
     """Return the place where a page after this schedule begins, in the order of names."""
-    rows = yield Ask("schedules/place", {"id": schedule_id})
+    rows = yield Execute("schedules/place", {"id": schedule_id})
     if not rows:
         raise FilterError(
             f"schedule {schedule_id} no longer exists: start again with the first page"
@@ -153,7 +153,7 @@ def _wanted(given: ScheduleFilters) -> Plan[dict[str, Any]]:
     params = _filters(given)
     if not given.get("attention"):
         return params
-    rows = yield Ask("attention/schedules", {})
+    rows = yield Execute("attention/schedules", {})
     return params | {"ids": [row["id"] for row in rows], "system": True}
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows
 
 
 def read_pending(name: str | None, tenant: str) -> Plan[Rows]:
     """Return the schedules whose next time is not computed, of one name or all."""
-    return (yield Ask("schedules/pending", {"name": name, "tenant": tenant}))
+    return (yield Execute("schedules/pending", {"name": name, "tenant": tenant}))
 
 
 def set_next(times: Sequence[tuple[int, int, datetime]]) -> Plan[None]:
@@ -22,4 +22,4 @@ def set_next(times: Sequence[tuple[int, int, datetime]]) -> Plan[None]:
     if times:
         ids, versions, ats = zip(*times, strict=True)
         params = {"ids": list(ids), "versions": list(versions), "ats": list(ats)}
-        yield Ask("schedules/set_next", params)
+        yield Execute("schedules/set_next", params)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 
 
 def find_new_payloads(
@@ -25,7 +25,7 @@ def find_new_payloads(
         "application": application,
         "build": build,
     }
-    rows = yield Ask("schedules/new_payloads", params)
+    rows = yield Execute("schedules/new_payloads", params)
     return [(row["tenant"], row["name"]) for row in rows]
 
 
@@ -41,6 +41,6 @@ def find_payload_problems(
         "jobs": [job for job, _ in distinct],
         "payloads": [payload for _, payload in distinct],
     }
-    rows = yield Ask("schedules/payload_problems", params)
+    rows = yield Execute("schedules/payload_problems", params)
     places = list(distinct.values())
     return {places[row["place"] - 1]: row["problem"] for row in rows if row["problem"] is not None}

@@ -18,7 +18,7 @@ from rota.model.schedule_info import ScheduleInfo, Triggered
 from rota.model.wording import listed
 from rota.postgres.audit import act_as
 from rota.postgres.pages import check_order, read_page
-from rota.postgres.plans import Ask, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows
 from rota.postgres.schedules.lists import named
 
 # Rows of the ledger that one page of exceptions examines.
@@ -33,7 +33,7 @@ def find_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
 
 
 def find_documents(name: str, tenant: str) -> Plan[ScheduleDocuments]:
-    rows = yield Ask("schedules/documents", {"name": name, "tenant": tenant})
+    rows = yield Execute("schedules/documents", {"name": name, "tenant": tenant})
     if not rows:
         raise (yield from _not_found(name, tenant))
     return ScheduleDocuments(**rows[0])
@@ -41,14 +41,14 @@ def find_documents(name: str, tenant: str) -> Plan[ScheduleDocuments]:
 
 def lock_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
     """Lock a schedule, to change it in this transaction."""
-    rows = yield Ask("schedules/lock", {"name": name, "tenant": tenant})
+    rows = yield Execute("schedules/lock", {"name": name, "tenant": tenant})
     if not rows:
         raise (yield from _not_found(name, tenant))
     return (yield from find_schedule(name, tenant))
 
 
 def _not_found(name: str, tenant: str) -> Plan[ScheduleNotFound]:
-    known = yield Ask("schedules/names", {"tenant": tenant})
+    known = yield Execute("schedules/names", {"tenant": tenant})
     near = get_close_matches(name, [row["name"] for row in known], 1)
     hint = f"did you mean {near[0]}?" if near else listed("schedules")
     return ScheduleNotFound(f'no schedule is named "{name}"', hint=hint)
@@ -60,7 +60,7 @@ def create_schedule(
     """Create a schedule; return False if one of that name exists."""
     yield from act_as(actor)
     params = {"name": name, "tenant": tenant, "columns": _json(columns)}
-    return bool((yield Ask("schedules/create", params)))
+    return bool((yield Execute("schedules/create", params)))
 
 
 def put_schedule(
@@ -69,7 +69,7 @@ def put_schedule(
     """Store the schedule as declared in code, except fields that an operator has edited. Return
     whether anything was written."""
     params = {"name": name, "tenant": tenant, "columns": _json(columns), "actor": actor}
-    rows = yield Ask("schedules/put", params)
+    rows = yield Execute("schedules/put", params)
     return bool(rows[0]["is_written"])
 
 
@@ -97,7 +97,7 @@ def put_schedules(
         "at_start": at_start,
         "forced": list(forced),
     }
-    rows = yield Ask("schedules/put_many", params)
+    rows = yield Execute("schedules/put_many", params)
     return int(rows[0]["written"])
 
 
@@ -106,12 +106,12 @@ def update_schedule(
 ) -> Plan[bool]:
     """Change the given columns; return whether anything was written."""
     yield from act_as(actor)
-    rows = yield Ask("schedules/update", {"id": schedule_id, "columns": _json(columns)})
+    rows = yield Execute("schedules/update", {"id": schedule_id, "columns": _json(columns)})
     return bool(rows)
 
 
 def find_overrides(name: str, tenant: str) -> Plan[list[Override]]:
-    rows = yield Ask("schedules/overrides", {"name": name, "tenant": tenant})
+    rows = yield Execute("schedules/overrides", {"name": name, "tenant": tenant})
     return [Override(**row) for row in rows]
 
 
@@ -122,20 +122,20 @@ def reset_schedule(
     edited."""
     given = None if fields is None else list(fields)
     params = {"name": name, "tenant": tenant, "fields": given, "actor": actor}
-    rows = yield Ask("schedules/reset", params)
+    rows = yield Execute("schedules/reset", params)
     return list(rows[0]["fields"])
 
 
 def read_requirements(tenant: str) -> Plan[Rows]:
     """Return the name, job and required names of each schedule."""
-    return (yield Ask("schedules/requiring", {"tenant": tenant}))
+    return (yield Execute("schedules/requiring", {"tenant": tenant}))
 
 
 def trigger_schedule(
     name: str, tenant: str, *, payload: str | None, metadata: str | None, actor: str | None
 ) -> Plan[Triggered]:
     options = {"payload": payload, "metadata": metadata, "actor": actor}
-    rows = yield Ask("schedules/trigger", {"name": name, "tenant": tenant} | options)
+    rows = yield Execute("schedules/trigger", {"name": name, "tenant": tenant} | options)
     answer = rows[0]["answer"]
     return Triggered(answer["run_id"], answer["job"], answer["schedule"])
 
@@ -145,7 +145,7 @@ def find_ledgers(name: str, tenant: str) -> Plan[list[int]]:
     found = yield from named(name, tenant)
     if found is not None:
         return [found.id]
-    rows = yield Ask("schedules/deleted", {"name": name, "tenant": tenant})
+    rows = yield Execute("schedules/deleted", {"name": name, "tenant": tenant})
     if not rows:
         raise (yield from _not_found(name, tenant))
     return [row["schedule_id"] for row in rows]
@@ -197,7 +197,7 @@ def page_history(
 
 def times_that_ran(schedule_id: int, from_at: datetime, until_at: datetime) -> Plan[set[datetime]]:
     params = {"id": schedule_id, "from_at": from_at, "until_at": until_at}
-    rows = yield Ask("schedules/ran", params)
+    rows = yield Execute("schedules/ran", params)
     return {row["nominal_at"] for row in rows}
 
 
@@ -225,7 +225,7 @@ def fill_portion(
     """Backfill a portion of times. Return the number of the backfill, which the first portion
     creates, and the runs in the order of `times`."""
     portion = {"times": list(times), "since": list(since), "starts": list(starts)}
-    rows = yield Ask("schedules/backfill", {**given._asdict(), **portion, "backfill": number})
+    rows = yield Execute("schedules/backfill", {**given._asdict(), **portion, "backfill": number})
     answer = rows[0]["answer"]
     return answer["backfill_id"], answer["run_ids"]
 

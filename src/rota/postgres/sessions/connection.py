@@ -37,7 +37,7 @@ class NoAnswer(psycopg.OperationalError):
         super().__init__(f"the server did not respond within {seconds:g} s")
 
 
-class AsyncLink(psycopg.AsyncConnection[Any]):
+class AsyncBoundedConnection(psycopg.AsyncConnection[Any]):
     """An async connection with bounded waits. An interrupted statement is cancelled on the server;
     if the server does not answer the cancel request either, the connection is closed."""
 
@@ -84,8 +84,8 @@ class AsyncLink(psycopg.AsyncConnection[Any]):
                 self.pgconn.finish()
 
 
-class Link(psycopg.Connection[Any]):
-    """The synchronous counterpart of `AsyncLink`."""
+class BoundedConnection(psycopg.Connection[Any]):
+    """The synchronous counterpart of `AsyncBoundedConnection`."""
 
     answer_seconds = ANSWER_SECONDS
     keeps_session = True

@@ -5,9 +5,9 @@ from __future__ import annotations
 import psycopg
 from psycopg.pq.abc import PGconn
 
-from rota.postgres.sessions.connection import AsyncLink, Link
-from rota.postgres.sessions.kept import KeptSessions
-from rota.postgres.sessions.lent import detach
+from rota.postgres.sessions.borrowed import detach
+from rota.postgres.sessions.connection import AsyncBoundedConnection, BoundedConnection
+from rota.postgres.sessions.session_cache import SessionCache
 from rota.postgres.statements import Statements
 
 _SECONDS = 10.0
@@ -16,7 +16,7 @@ _SECONDS = 10.0
 class SessionIdentity:
     """The identity of the database, read over a kept session and cached with these sessions."""
 
-    def __init__(self, sessions: KeptSessions, statements: Statements) -> None:
+    def __init__(self, sessions: SessionCache, statements: Statements) -> None:
         self.schema = statements.schema
         self._sessions = sessions
         self._sql = statements.get("session/whose")
@@ -39,7 +39,7 @@ class SessionIdentity:
         return self._sessions.identity
 
     async def _ask(self, handle: PGconn) -> str:
-        link = AsyncLink(handle)
+        link = AsyncBoundedConnection(handle)
         link.answer_seconds = _SECONDS
         try:
             await link.set_autocommit(True)
@@ -50,7 +50,7 @@ class SessionIdentity:
         return str(row[1])
 
     def _ask_sync(self, handle: PGconn) -> str:
-        link = Link(handle)
+        link = BoundedConnection(handle)
         link.answer_seconds = _SECONDS
         try:
             link.autocommit = True

@@ -14,7 +14,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from rota.postgres.rows import Adapters
-from rota.postgres.sessions.connection import AsyncLink, Link
+from rota.postgres.sessions.connection import AsyncBoundedConnection, BoundedConnection
 
 _ADAPTERS = Adapters()
 
@@ -85,7 +85,7 @@ def lent(name: str) -> dict[str, Any]:
     }
 
 
-class Session(Link):
+class Session(BoundedConnection):
     """A connection with Rota's settings. If a pooler refuses them, connect without them: the
     functions of the schema set their own."""
 
@@ -103,7 +103,7 @@ class Session(Link):
         return conn
 
 
-class AsyncSession(AsyncLink):
+class AsyncSession(AsyncBoundedConnection):
     @classmethod
     async def connect(cls, conninfo: str = "", **arguments: Any) -> Self:
         arguments = _without_given(conninfo, arguments)

@@ -8,7 +8,7 @@ import time
 import psycopg
 
 from rota.errors import RotaError
-from rota.postgres.sessions.lending import AllInUse
+from rota.postgres.sessions.connection_pools import AllInUse
 from rota.postgres.sessions.refusals import code_of
 from rota.telemetry.logger import get_logger
 

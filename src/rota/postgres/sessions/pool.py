@@ -19,8 +19,14 @@ from rota.postgres.errors import translate
 from rota.postgres.plans import Plan
 from rota.postgres.queries import Query
 from rota.postgres.sessions import driving
-from rota.postgres.sessions.connection import ANSWER_SECONDS, AsyncConn, AsyncLink, Conn, Link
-from rota.postgres.sessions.lending import AsyncPool, SyncPool
+from rota.postgres.sessions.connection import (
+    ANSWER_SECONDS,
+    AsyncBoundedConnection,
+    AsyncConn,
+    BoundedConnection,
+    Conn,
+)
+from rota.postgres.sessions.connection_pools import AsyncPool, SyncPool
 from rota.postgres.sessions.opening import AsyncSession, Session, own
 from rota.postgres.sessions.outage import Outage, is_unwritable
 from rota.postgres.sessions.poolers import check_settings, shares_sessions
@@ -143,13 +149,13 @@ class Database:
         if self.on_use is not None:
             self.on_use()
 
-    def connection(self, *, is_hurried: bool = True) -> _Lent:
+    def connection(self, *, is_hurried: bool = True) -> _Borrowed:
         """Lend a pooled connection in autocommit mode; `is_hurried` is False if no caller waits for
         the result."""
-        return _Lent(self, is_hurried)
+        return _Borrowed(self, is_hurried)
 
-    def connection_sync(self) -> _LentSync:
-        return _LentSync(self)
+    def connection_sync(self) -> _BorrowedSync:
+        return _BorrowedSync(self)
 
     async def run(self, plan: Plan[T]) -> T:
         """Carry out a plan in one transaction."""
@@ -184,7 +190,7 @@ class Database:
 
     async def connect(
         self, name: str, answer_seconds: float = ANSWER_SECONDS, *, session: bool = False
-    ) -> AsyncLink:
+    ) -> AsyncBoundedConnection:
         """Open a connection outside the pool, on which every answer must arrive within
         `answer_seconds`. `session` bypasses the pooler if `direct_url` is set."""
         url = await self.open()
@@ -201,7 +207,7 @@ class Database:
 
     def connect_sync(
         self, name: str, answer_seconds: float = ANSWER_SECONDS, *, session: bool = False
-    ) -> Link:
+    ) -> BoundedConnection:
         url = self.url
         direct = self._direct_url if session else None
         try:
@@ -276,7 +282,7 @@ class Database:
             pool.close()
 
 
-class _Lent:
+class _Borrowed:
     """A connection for the duration of a block, in autocommit mode; the pool rolls back an open
     transaction."""
 
@@ -298,7 +304,7 @@ class _Lent:
         await self._pool.put(self._conn)
 
 
-class _LentSync:
+class _BorrowedSync:
     __slots__ = ("_conn", "_database", "_pool")
 
     def __init__(self, database: Database) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rota.errors import WrongState
 from rota.model.tenant import TenantAmount, TenantRemoval
-from rota.postgres.plans import Ask, Plan, call
+from rota.postgres.plans import Execute, Plan, call
 from rota.postgres.steps import OnProgress, Pause, Steps
 from rota.postgres.tenants.tenants import find_tenant
 
@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.5
 
 def read_amount(name: str) -> Plan[TenantAmount]:
     yield from find_tenant(name)
-    (row,) = yield Ask("tenants/amount", {"name": name})
+    (row,) = yield Execute("tenants/amount", {"name": name})
     return TenantAmount(**row)
 
 
@@ -63,7 +63,7 @@ class Deletion:
         yield from self._stop_running()
         is_done = yield from self._remove()
         kept = {part: count for part, count in self._removed.items() if count}
-        yield Ask(
+        yield Execute(
             "tenants/forget" if is_done else "tenants/note_part",
             {
                 "name": self._name, "removed": json.dumps(kept), "reason": self._reason,
@@ -78,14 +78,14 @@ class Deletion:
             while (yield from self._portion(part, "tenants/delete_part", params)) >= _BATCH:
                 if self._is_late():
                     return False
-        for row in (yield Ask("tenants/stretches", {})):
+        for row in (yield Execute("tenants/stretches", {})):
             if self._is_late():
                 return False
             yield from self._portion("traces", "tenants/delete_traces", row | {"name": self._name})
         return True
 
     def _portion(self, part: str, statement: str, params: dict[str, Any]) -> Steps[int]:
-        (row,) = yield Ask(statement, params)
+        (row,) = yield Execute(statement, params)
         removed = int(row["removed"])
         self._removed[part] = self._removed.get(part, 0) + removed
         self._told(removed)
@@ -95,7 +95,7 @@ class Deletion:
         return self._until is not None and time.monotonic() >= self._until
 
     def _running(self) -> Steps[list[int]]:
-        rows = yield Ask("tenants/running", {"name": self._name, "limit": _BATCH})
+        rows = yield Execute("tenants/running", {"name": self._name, "limit": _BATCH})
         return [row["id"] for row in rows]
 
     def _stop_running(self) -> Steps[None]:

@@ -17,7 +17,7 @@ from rota.model.tenant import (
     TenantStats,
 )
 from rota.postgres.pages import check_filters, check_order, like, read_all, read_page
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 from rota.postgres.queries import Query, only
 
 _DAYS = 31
@@ -55,14 +55,14 @@ def find_tenant(name: str) -> Plan[TenantInfo]:
 
 
 def read_shares(days: int, most: int) -> Plan[list[TenantShare]]:
-    rows = yield Ask("tenants/shares", {"days": days, "most": most})
+    rows = yield Execute("tenants/shares", {"days": days, "most": most})
     return [TenantShare(**row) for row in rows]
 
 
 def read_stats(name: str) -> Plan[TenantStats]:
     tenant = yield from find_tenant(name)
-    days = yield Ask("tenants/days", {"name": name, "days": _DAYS})
-    (recent,) = yield Ask("tenants/recent", {"name": name})
+    days = yield Execute("tenants/days", {"name": name, "days": _DAYS})
+    (recent,) = yield Execute("tenants/recent", {"name": name})
     return TenantStats(tenant, [TenantDay(**row) for row in days], **recent)
 
 

@@ -10,7 +10,7 @@ from rota.model.overview import RunningRun
 from rota.model.page import Page
 from rota.model.worker import WorkerFilters, WorkerInfo, WorkerOrder
 from rota.postgres.pages import check_filters, check_order, read_all, read_page
-from rota.postgres.plans import Ask, Plan
+from rota.postgres.plans import Execute, Plan
 
 
 def list_workers(
@@ -53,5 +53,5 @@ def find_worker(worker_id: int) -> Plan[WorkerInfo]:
 
 
 def list_running(worker_id: int, limit: int) -> Plan[list[RunningRun]]:
-    rows = yield Ask("workers/running", {"worker": worker_id, "limit": limit})
+    rows = yield Execute("workers/running", {"worker": worker_id, "limit": limit})
     return [RunningRun(**row) for row in rows]

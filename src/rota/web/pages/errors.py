@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.model.audit import AuditEntry
-from rota.model.error_group import ErrorDetails, ErrorGroup, Trait
+from rota.model.error_group import ErrorDetails, ErrorFacet, ErrorGroup
 from rota.model.run_counts import RunCounts
 from rota.web import frames
 from rota.web.context import Page
@@ -96,7 +96,7 @@ class ErrorPage(Page):
     span_words: str
     ranges: list[Choice]
     trace: list[frames.Part]
-    traits: list[Trait]
+    traits: list[ErrorFacet]
     failed: RunCounts
     runs: list[RunRow]
     runs_path: str

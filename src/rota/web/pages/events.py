@@ -15,8 +15,8 @@ from rota.api.schemas.values import read_cursor
 from rota.errors import InputError, TimingError, UnknownJob
 from rota.model.cursors import write_cursor
 from rota.model.event import BindingInfo, EventInfo, where_from
-from rota.model.watch import Replayed, WatchInfo
-from rota.model.words import plural
+from rota.model.formatting import plural
+from rota.model.table_watch import Replayed, WatchInfo
 from rota.web.context import Page
 from rota.web.event_query import EventQuery
 from rota.web.forms import read_form, read_time

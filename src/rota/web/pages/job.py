@@ -19,12 +19,12 @@ from rota.model.stats import Activity
 from rota.model.worker import WorkerInfo
 from rota.web.context import Page
 from rota.web.forms import read_form
-from rota.web.job_words import LABELS, Kept, kept_of, said, snippet
+from rota.web.job_text import LABELS, Kept, kept_of, said, snippet
 from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.jobs import no_depth, path_of, state_of
 from rota.web.pages.schedules import path_of as schedule_path
-from rota.web.payload_words import Property, properties_of
+from rota.web.payload_text import Property, properties_of
 from rota.web.plots import Plot
 from rota.web.stats_plots import SPANS, plots_of
 from rota.web.why import WhyPanel, why_of

@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 from rota.errors import InputError, PayloadError, VersionConflict
 from rota.model.audit import AuditEntry
+from rota.model.formatting import plural
 from rota.model.job import JobInfo
-from rota.model.words import plural
 from rota.web.context import Page
 from rota.web.forms import Form, read_form
 from rota.web.job_form import read_changes, settings_of_job, texts_of

@@ -17,7 +17,7 @@ from rota.model.attention import Attention
 from rota.telemetry.events import TOPICS
 from rota.web.context import Page
 from rota.web.page_scope import PageScope, WebState
-from rota.web.watch import Watch
+from rota.web.shared_reads import SharedReads
 
 _FEW, _EACH_SECONDS, _MOST_SECONDS = 20, 0.1, 5.0
 
@@ -31,7 +31,7 @@ async def live(request: Request) -> Response:
 
 
 async def topics_of(
-    hub: Hub, last_id: str | None, watch: Watch, *, heartbeat: float = HEARTBEAT_SECONDS
+    hub: Hub, last_id: str | None, watch: SharedReads, *, heartbeat: float = HEARTBEAT_SECONDS
 ) -> AsyncGenerator[bytes]:
     """Yield the topics of the changes, once per poll; pages then reload their data. Attention is a
     topic too: it can change without an event, so it is compared at each poll. The first message

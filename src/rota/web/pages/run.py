@@ -28,7 +28,7 @@ from rota.web.log_query import LogQuery
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.logs import Choice
 from rota.web.pages.schedules import path_of
-from rota.web.run_words import can_cancel, can_delete, can_retry, counted
+from rota.web.run_text import can_cancel, can_delete, can_retry, counted
 from rota.web.why import WhyPanel, why_of
 
 LOG_LINES = 200

@@ -18,7 +18,7 @@ from rota.web.forms import Form, read_form
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.refusals import refusal
 from rota.web.run_query import RunQuery
-from rota.web.words import plural
+from rota.web.time_text import plural
 
 MOST_PICKED = 500
 # For one run, and for several.

@@ -20,7 +20,7 @@ from rota.model.states import RUN_STATES
 from rota.web.context import Page
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.run_query import RunQuery
-from rota.web.run_words import Note, can_cancel, can_delete, can_retry, counted, note_of
+from rota.web.run_text import Note, can_cancel, can_delete, can_retry, counted, note_of
 
 PAGE_SIZE = 50
 _MOST_KINDS = 6

@@ -21,15 +21,15 @@ from rota.model.schedule_edit import ManualRun, ScheduleEdit
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.strip import Strip, cell_of
 from rota.timing.preview import PreviewRow
-from rota.web import words
+from rota.web import time_text
 from rota.web.context import Page
 from rota.web.page_scope import PageScope, zone_named, zone_of
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of, paths_of, state_of
 from rota.web.refusals import refusal
 from rota.web.schedule_chart import Durations, durations
+from rota.web.schedule_text import policies, reason_of
 from rota.web.schedule_values import label_of, value_of
-from rota.web.schedule_words import policies, reason_of
 from rota.web.why import WhyPanel, why_of
 
 _COMING, _STRIP, _LEDGER, _EDITS = 10, 60, 25, 8
@@ -155,9 +155,9 @@ async def _ledger(scope: PageScope, schedule: ScheduleInfo) -> Ledger:
         LedgerRow(
             occurrence,
             reason_of(occurrence),
-            words.day(occurrence.nominal_at, zone),
-            words.wall(occurrence.nominal_at, zone),
-            words.day(occurrence.through_at, zone),
+            time_text.day(occurrence.nominal_at, zone),
+            time_text.wall(occurrence.nominal_at, zone),
+            time_text.day(occurrence.through_at, zone),
         )
         for occurrence in found.items
     ]

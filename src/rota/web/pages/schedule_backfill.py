@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from rota.errors import TimingError
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo
-from rota.web import words
+from rota.web import time_text
 from rota.web.context import Page
 from rota.web.forms import read_form
 from rota.web.page_scope import PageScope, zone_named
@@ -93,7 +93,7 @@ async def fill(request: Request) -> Response:
         made = await _backfill(scope, schedule, form, is_dry=False, reason=given.text("reason"))
     except TimingError as error:
         return await _show(scope, schedule, form, None, refusal(error))
-    text = f"{words.plural(len(made.run_ids), 'run')} of {schedule.name} enqueued"
+    text = f"{time_text.plural(len(made.run_ids), 'run')} of {schedule.name} enqueued"
     return scope.go(path_of(schedule.name, schedule.tenant), text)
 
 
@@ -104,8 +104,8 @@ async def _look(scope: PageScope, schedule: ScheduleInfo, form: BackfillForm) ->
         return await _show(scope, schedule, form, None, refusal(error))
     zone = zone_named(schedule.timezone)
     preview = Preview(
-        [words.absolute(at, zone) for at in found.times[:_SHOWN]],
-        [words.absolute(at, zone) for at in found.ran[:_SHOWN]],
+        [time_text.absolute(at, zone) for at in found.times[:_SHOWN]],
+        [time_text.absolute(at, zone) for at in found.ran[:_SHOWN]],
         len(found.times),
         len(found.ran),
     )

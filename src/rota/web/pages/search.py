@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.model.hit import Hit
+from rota.model.search_result import SearchResult
 from rota.model.states import OPEN_STATES, RETRIABLE_STATES
 from rota.operations.reports.find import MOST_TEXT
 from rota.web import nav
@@ -45,7 +45,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PaletteEntry:
     """One line of the palette: a page, or an action with a confirmation."""
 
     text: str
@@ -57,16 +57,16 @@ class Way:
 
 
 _OTHER_PAGES = (
-    Way("Live tail of logs", "", "/logs/tail", "follow"),
-    Way("API reference", "", "/api/docs", "jobs"),
-    Way("Keys", "", "/keys", "settings"),
+    PaletteEntry("Live tail of logs", "", "/logs/tail", "follow"),
+    PaletteEntry("API reference", "", "/api/docs", "jobs"),
+    PaletteEntry("Keys", "", "/keys", "settings"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     title: str
-    ways: list[Way]
+    ways: list[PaletteEntry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ async def search(request: Request) -> Response:
     text = " ".join(request.query_params.get("q", "").replace("\0", "").split())[:MOST_TEXT]
     verb, _, rest = text.partition(" ")
     verb = verb.lower()
-    hits: list[Hit] = await scope.find.named(text) if text else []
+    hits: list[SearchResult] = await scope.find.named(text) if text else []
     if rest and verb in _ALL_VERBS:
         others = await scope.find.named(rest)
         groups = [Group("Do", list(_actions(scope, others, verb))), *_groups(scope, hits)]
@@ -98,21 +98,21 @@ async def search(request: Request) -> Response:
     return await scope.show(SearchPage(text, [group for group in groups if group.ways]))
 
 
-def _groups(scope: PageScope, hits: list[Hit]) -> Iterator[Group]:
+def _groups(scope: PageScope, hits: list[SearchResult]) -> Iterator[Group]:
     for kind, title in _TITLES.items():
         ways = [
-            Way(hit.text, _detail(hit), path(hit), f"{kind}s", hit.state)
+            PaletteEntry(hit.text, _detail(hit), path(hit), f"{kind}s", hit.state)
             for hit in hits
             if hit.kind == kind
         ]
         yield Group(title, ways)
 
 
-def _detail(hit: Hit) -> str:
+def _detail(hit: SearchResult) -> str:
     return " · ".join(part for part in (hit.detail, hit.tenant) if part)
 
 
-def path(hit: Hit, verb: str = "") -> str:
+def path(hit: SearchResult, verb: str = "") -> str:
     """Return the page of a record, or the confirmation of an action."""
     tail = f"/{verb}" if verb else ""
     if hit.kind == "schedule":
@@ -122,18 +122,22 @@ def path(hit: Hit, verb: str = "") -> str:
     return f"/{hit.kind}s/{quote(hit.name, safe='')}{tail}"
 
 
-def _actions(scope: PageScope, hits: list[Hit], only: str | None) -> Iterator[Way]:
+def _actions(
+    scope: PageScope, hits: list[SearchResult], only: str | None
+) -> Iterator[PaletteEntry]:
     for hit in hits:
         for verb, permission, states in _VERBS[hit.kind]:
             if only in (None, verb) and hit.state in states and scope.viewer.may(permission):
                 text = f"{verb.capitalize()} {hit.kind} {hit.text}…"
-                yield Way(text, _detail(hit), path(hit, verb), "play", "", is_action=True)
+                yield PaletteEntry(text, _detail(hit), path(hit, verb), "play", "", is_action=True)
 
 
-def _pages(text: str) -> list[Way]:
+def _pages(text: str) -> list[PaletteEntry]:
     """Return pages whose title, or a word of it, begins with the text."""
     wanted = text.lower()
-    sections = [Way(one.title, "", one.path, one.icon) for one in nav.items() if one is not None]
+    sections = [
+        PaletteEntry(one.title, "", one.path, one.icon) for one in nav.items() if one is not None
+    ]
     return [
         way
         for way in (*sections, *_OTHER_PAGES)

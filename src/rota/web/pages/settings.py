@@ -15,12 +15,12 @@ from starlette.routing import Route
 from rota.config import Config, describe
 from rota.config.catalogue import Setting
 from rota.config.sections.retention import RetentionSettings
+from rota.model.formatting import plural
 from rota.model.job import JobInfo
 from rota.model.retention import RetentionResult
-from rota.model.words import plural
 from rota.web.context import Page
 from rota.web.forms import read_form
-from rota.web.job_words import said
+from rota.web.job_text import said
 from rota.web.page_scope import PageScope
 from rota.web.pages.jobs import path_of
 

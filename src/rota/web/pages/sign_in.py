@@ -29,7 +29,7 @@ class SignInPage:
 
 
 async def form(request: Request) -> Response:
-    if not _state(request).door.has_sign_in:
+    if not _state(request).authenticator.has_sign_in:
         return RedirectResponse(f"{_root(request)}/", 303)
     return _show(request, inside(request.query_params.get("next", "/")))
 
@@ -38,7 +38,7 @@ async def sign_in(request: Request) -> Response:
     given = await read_form(request)
     wanted = inside(given.get("next", "/"))
     try:
-        cookie = _state(request).door.sign_in(request, given.get("token", ""))
+        cookie = _state(request).authenticator.sign_in(request, given.get("token", ""))
     except ProblemError as error:
         return _show(
             request, wanted, f"{error.detail}. Wait a moment and try again.", error.status_code

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.errors import WrongState
+from rota.model.formatting import plural
 from rota.model.tenant import TenantAmount
-from rota.model.words import plural
 from rota.web.forms import Form, read_form
 from rota.web.operations import REASON, Input, OperationPage, path_of
 from rota.web.page_scope import PageScope

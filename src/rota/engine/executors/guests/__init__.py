@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 from rota.engine.executors.guests import alchemy, pools
 from rota.engine.executors.guests.base import Terms
 from rota.engine.executors.guests.django import DjangoConnection
-from rota.engine.executors.ways import AsyncWay, Way
+from rota.engine.executors.transaction_drivers import AsyncTransactionDriver, TransactionDriver
 from rota.errors import JobError
 from rota.postgres.sessions.drivers import family
 
 T = TypeVar("T")
 _Name = tuple[str, str]
 
-_ASYNC: dict[_Name, Callable[[Any, Terms], AsyncWay]] = {
+_ASYNC: dict[_Name, Callable[[Any, Terms], AsyncTransactionDriver]] = {
     ("psycopg_pool", "AsyncConnectionPool"): pools.AsyncPsycopgPool,
     ("asyncpg", "Pool"): pools.AsyncpgPool,
     ("sqlalchemy", "AsyncEngine"): alchemy.AsyncAlchemyEngine,
@@ -27,7 +27,7 @@ _ASYNC: dict[_Name, Callable[[Any, Terms], AsyncWay]] = {
     ("sqlalchemy", "async_sessionmaker"): alchemy.AsyncAlchemySession,
     ("sqlalchemy", "async_scoped_session"): alchemy.AsyncAlchemySession,
 }
-_SYNC: dict[_Name, Callable[[Any, Terms], Way]] = {
+_SYNC: dict[_Name, Callable[[Any, Terms], TransactionDriver]] = {
     ("psycopg_pool", "ConnectionPool"): pools.PsycopgPool,
     ("sqlalchemy", "Engine"): alchemy.AlchemyEngine,
     ("sqlalchemy", "Session"): alchemy.AlchemySession,
@@ -38,13 +38,13 @@ _SYNC: dict[_Name, Callable[[Any, Terms], Way]] = {
 }
 
 
-def make_async_way(source: Any, terms: Terms) -> AsyncWay:
+def make_async_way(source: Any, terms: Terms) -> AsyncTransactionDriver:
     return _find(source, _ASYNC, _SYNC, "is sync: use ctx.transaction_sync() in a `def` handler")(
         source, terms
     )
 
 
-def make_way(source: Any, terms: Terms) -> Way:
+def make_way(source: Any, terms: Terms) -> TransactionDriver:
     return _find(
         source, _SYNC, _ASYNC, "is async: use ctx.transaction() in an `async def` handler"
     )(source, terms)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rota.engine.executors.attempt_session import AttemptSession
 from rota.engine.executors.ending import Rows, carry_out, carry_out_sync
 from rota.engine.executors.ending import Steps as Steps
-from rota.engine.executors.lending import Lending
 from rota.engine.executors.own import check_same
 from rota.errors import JobError
 from rota.postgres.sessions import handlers
@@ -23,7 +23,9 @@ from rota.postgres.statements import Statements
 class Terms:
     """The statements on a user's connection, before and after those of the handler."""
 
-    def __init__(self, statements: Statements, lending: Lending, identity: SessionIdentity) -> None:
+    def __init__(
+        self, statements: Statements, lending: AttemptSession, identity: SessionIdentity
+    ) -> None:
         self.identity = identity
         self._statements = statements
         self._lending = lending

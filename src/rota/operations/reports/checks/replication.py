@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.model.finding import Finding
-from rota.model.words import number
+from rota.model.formatting import number
 from rota.postgres.plans import Plan
 from rota.postgres.reports import doctor
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from rota.model.finding import Finding, graded, judge
-from rota.model.words import duration, number, percent, size
+from rota.model.formatting import duration, number, percent, size
 from rota.postgres.plans import Plan
 from rota.postgres.reports.doctor import ServerState, server_state
 

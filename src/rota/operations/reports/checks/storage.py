@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.model.finding import Finding, graded
-from rota.model.words import duration, number
+from rota.model.formatting import duration, number
 from rota.postgres.plans import Plan
 from rota.postgres.reports import doctor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rota.model.finding import Finding, judge
-from rota.model.words import duration, number, size
+from rota.model.formatting import duration, number, size
 from rota.postgres.plans import Plan
 from rota.postgres.reports.doctor import KeepingRows, RowHolder, holders, keeping_rows
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rota.model.finding import Finding, graded, judge
+from rota.model.formatting import duration, number, plural
 from rota.model.metrics import FleetHealth
-from rota.model.words import duration, number, plural
 from rota.postgres.plans import Plan
 from rota.postgres.reports.doctor import CounterAge, UpkeepState, counter_ages, upkeep_state
 from rota.postgres.reports.metrics import read_health

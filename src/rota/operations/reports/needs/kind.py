@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
-from rota.model.attention import Need
+from rota.model.attention import AttentionItem
 from rota.postgres.plans import Plan
 
 Row = TypeVar("Row")
@@ -17,12 +17,12 @@ Row = TypeVar("Row")
 class Found(NamedTuple):
     """The first items, and the number of all."""
 
-    needs: list[Need]
+    needs: list[AttentionItem]
     total: int
 
 
 @dataclass(frozen=True, slots=True)
-class NeedText:
+class AttentionText:
     """A row as a sentence (`Need`). `state`, `subject` and `noun` are the kind's unless given."""
 
     name: str
@@ -44,15 +44,15 @@ class Kind:
     name: str
     subject: str
     state: str
-    read: Callable[[int], Plan[tuple[Sequence[NeedText], int]]]
+    read: Callable[[int], Plan[tuple[Sequence[AttentionText], int]]]
 
     def find(self, limit: int) -> Plan[Found]:
         items, total = yield from self.read(limit)
         return Found([self._need(text) for text in items], total)
 
-    def _need(self, one: NeedText) -> Need:
+    def _need(self, one: AttentionText) -> AttentionItem:
         subject = one.subject or self.subject
-        return Need(
+        return AttentionItem(
             kind=self.name,
             state=one.state or self.state,
             subject=subject,
@@ -68,11 +68,11 @@ class Kind:
 
 
 def every(
-    rows: Callable[[], Plan[list[Row]]], say: Callable[[Row], NeedText | None]
-) -> Callable[[int], Plan[tuple[Sequence[NeedText], int]]]:
+    rows: Callable[[], Plan[list[Row]]], say: Callable[[Row], AttentionText | None]
+) -> Callable[[int], Plan[tuple[Sequence[AttentionText], int]]]:
     """Read all rows; a row without a text does not count."""
 
-    def read(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
+    def read(limit: int) -> Plan[tuple[Sequence[AttentionText], int]]:
         texts = [words for row in (yield from rows()) if (words := say(row)) is not None]
         return texts[:limit], len(texts)
 
@@ -80,11 +80,11 @@ def every(
 
 
 def first(
-    rows: Callable[[int], Plan[list[Any]]], say: Callable[[Any], NeedText]
-) -> Callable[[int], Plan[tuple[Sequence[NeedText], int]]]:
+    rows: Callable[[int], Plan[list[Any]]], say: Callable[[Any], AttentionText]
+) -> Callable[[int], Plan[tuple[Sequence[AttentionText], int]]]:
     """Read the first rows; each contains the total."""
 
-    def read(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
+    def read(limit: int) -> Plan[tuple[Sequence[AttentionText], int]]:
         found = yield from rows(limit)
         return [say(row) for row in found], found[0].total if found else 0
 

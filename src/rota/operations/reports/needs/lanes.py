@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from rota.model.formatting import duration, number, plural
 from rota.model.queue import QueueInfo
-from rota.model.words import duration, number, plural
-from rota.operations.reports.needs.kind import NeedText, command, pause_words
+from rota.operations.reports.needs.kind import AttentionText, command, pause_words
 from rota.postgres.reports.attention import FullQueue, LimitTrouble, PausedTenant
 
 
-def full(row: FullQueue) -> NeedText:
+def full(row: FullQueue) -> AttentionText:
     wait = plural(row.waiting, "run waits", "runs wait")
     refuses = row.when_full == "refuse"
     dropped = "the runs with the lowest priority are dropped"
-    return NeedText(
+    return AttentionText(
         row.name,
         f"is full: {wait}, the cap is {number(row.max_waiting)}",
         "new runs are refused" if refuses else dropped,
@@ -23,12 +23,12 @@ def full(row: FullQueue) -> NeedText:
     )
 
 
-def paused(queue: QueueInfo) -> NeedText:
+def paused(queue: QueueInfo) -> AttentionText:
     wait = plural(queue.queued, "run waits", "runs wait") if queue.queued else "nothing waits"
     if queue.oldest_seconds is not None:
         wait += ", the oldest for " if queue.queued > 1 else ", for "
         wait += str(duration(queue.oldest_seconds))
-    return NeedText(
+    return AttentionText(
         queue.name,
         f"is paused: {wait}",
         pause_words(queue.paused_by, queue.pause_reason, queue.paused_until),
@@ -38,8 +38,8 @@ def paused(queue: QueueInfo) -> NeedText:
     )
 
 
-def paused_tenant(row: PausedTenant) -> NeedText:
-    return NeedText(
+def paused_tenant(row: PausedTenant) -> AttentionText:
+    return AttentionText(
         row.name,
         f"is paused: {plural(row.waiting, 'run waits', 'runs wait')}",
         pause_words(row.paused_by, row.pause_reason, row.paused_until),
@@ -49,7 +49,7 @@ def paused_tenant(row: PausedTenant) -> NeedText:
     )
 
 
-def limit(row: LimitTrouble) -> NeedText:
+def limit(row: LimitTrouble) -> AttentionText:
     """Report a sequence that does not advance, or a counter that differs from its runs."""
     is_blocked = row.what == "blocked"
     if is_blocked:
@@ -59,7 +59,7 @@ def limit(row: LimitTrouble) -> NeedText:
     else:
         says = f"counted {row.counted} in use instead of {row.held}, and was corrected"
         reason = "rows were changed without Rota's functions, or this is a bug in Rota"
-    return NeedText(
+    return AttentionText(
         row.name,
         says,
         reason,

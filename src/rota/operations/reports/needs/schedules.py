@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from rota.model.words import number, plural
-from rota.operations.reports.needs.kind import NeedText, command
+from rota.model.formatting import number, plural
+from rota.operations.reports.needs.kind import AttentionText, command
 from rota.postgres.reports.attention import (
     LateSchedule,
     MissedSchedule,
@@ -21,15 +21,15 @@ _WHY = {
 }
 
 
-def parked(row: ParkedSchedule) -> NeedText:
+def parked(row: ParkedSchedule) -> AttentionText:
     return _words(row, "is parked: it cannot be processed", row.error, row.since)
 
 
-def stopped(row: StoppedSchedule) -> NeedText:
+def stopped(row: StoppedSchedule) -> AttentionText:
     return _words(row, "has been paused by Rota", row.pause_reason, row.since, verb="resume")
 
 
-def late(row: LateSchedule) -> NeedText:
+def late(row: LateSchedule) -> AttentionText:
     busy = f"{plural(row.workers, 'worker')} live, none has processed it"
     return _words(
         row,
@@ -39,7 +39,7 @@ def late(row: LateSchedule) -> NeedText:
     )
 
 
-def missed(row: MissedSchedule) -> NeedText:
+def missed(row: MissedSchedule) -> AttentionText:
     times = "once" if row.times == 1 else f"{number(row.times)} times"
     span = ("--from", row.since.isoformat(), "--until", row.last_at.isoformat())
     figures = {"times": row.times, "last_at": row.last_at}
@@ -50,6 +50,6 @@ def missed(row: MissedSchedule) -> NeedText:
 def _words(
     row: Any, says: str, reason: str | None, since: datetime | None, *options: str,
     verb: str = "show", **figures: Any,
-) -> NeedText:  # fmt: skip
+) -> AttentionText:  # fmt: skip
     line = command("schedules", verb, row.name, *options, tenant=row.tenant)
-    return NeedText(row.name, says, reason, since, line, figures, row.tenant)
+    return AttentionText(row.name, says, reason, since, line, figures, row.tenant)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from rota.model.attention import Minute, began, is_slow, is_unusual
+from rota.model.formatting import duration, number, plural
 from rota.model.histogram import quantiles
-from rota.model.words import duration, number, plural
-from rota.operations.reports.needs.kind import NeedText, command
+from rota.operations.reports.needs.kind import AttentionText, command
 from rota.postgres.plans import Plan
 from rota.postgres.reports import attention
 from rota.postgres.reports.attention import (
@@ -23,7 +23,7 @@ from rota.postgres.reports.attention import (
 _SHARES = (0.99, 0.5)
 
 
-def unserved(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
+def unserved(limit: int) -> Plan[tuple[Sequence[AttentionText], int]]:
     """Read runs that no live worker will claim."""
     rows = yield from attention.unserved_work()
     if rows and not rows[0].workers:
@@ -31,11 +31,11 @@ def unserved(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
     return [_unserved(row) for row in rows[:limit]], len(rows)
 
 
-def _nobody(rows: list[UnservedWork]) -> NeedText:
+def _nobody(rows: list[UnservedWork]) -> AttentionText:
     """Return one item, however many jobs wait for a worker."""
     waiting = sum(row.queued for row in rows)
     jobs = {row.job for row in rows}
-    return NeedText(
+    return AttentionText(
         "",
         f"is live: {plural(waiting, 'run waits', 'runs wait')}",
         f"of {plural(len(jobs), 'job')}: {', '.join(sorted(jobs)[:5])}",
@@ -47,10 +47,10 @@ def _nobody(rows: list[UnservedWork]) -> NeedText:
     )
 
 
-def _unserved(row: UnservedWork) -> NeedText:
+def _unserved(row: UnservedWork) -> AttentionText:
     """Report that no worker knows the job, or that those that do serve other queues."""
     why = f"none serves queue {row.queue} for this job" if row.is_known else "none knows this job"
-    return NeedText(
+    return AttentionText(
         row.job,
         f"has no worker: {plural(row.queued, 'run waits', 'runs wait')} in queue {row.queue}",
         f"{plural(row.workers, 'worker')} live, {why}",
@@ -60,9 +60,9 @@ def _unserved(row: UnservedWork) -> NeedText:
     )
 
 
-def refused(row: RefusedPayloads) -> NeedText:
+def refused(row: RefusedPayloads) -> AttentionText:
     held = plural(row.runs, "run is", "runs are")
-    return NeedText(
+    return AttentionText(
         row.job,
         f"needs another release: {held} held, because no live worker accepts the payload",
         row.reason,
@@ -72,7 +72,7 @@ def refused(row: RefusedPayloads) -> NeedText:
     )
 
 
-def failing(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
+def failing(limit: int) -> Plan[tuple[Sequence[AttentionText], int]]:
     """Read jobs that fail more than usual."""
     found = yield from attention.failing_jobs()
     rows = [row for row in found if is_unusual(row.bad, row.good, row.usual_bad, row.usual_good)]
@@ -87,10 +87,10 @@ def failing(limit: int) -> Plan[tuple[Sequence[NeedText], int]]:
     return texts, len(rows)
 
 
-def _failing(row: JobFailures, error: str | None, since: datetime | None) -> NeedText:
+def _failing(row: JobFailures, error: str | None, since: datetime | None) -> AttentionText:
     bad, attempts = row.bad, row.bad + row.good
     usually = f", usually {_usual(row.usual_bad)}" if row.usual_bad + row.usual_good else ""
-    return NeedText(
+    return AttentionText(
         row.job,
         f"is failing: {number(bad)} of {number(attempts)} attempts in the last hour{usually}",
         _first_line(error),
@@ -115,7 +115,7 @@ def _first_line(error: str | None) -> str | None:
     return (lines[-1] if lines[0].startswith("Traceback") else lines[0])[:300]
 
 
-def slow(row: SlowRun) -> NeedText | None:
+def slow(row: SlowRun) -> AttentionText | None:
     """Report a run that takes longer than usual for its job."""
     longest = row.longest_ms / 1000
     p99, p50 = quantiles(row.histogram, row.attempts, _SHARES, longest)
@@ -123,7 +123,7 @@ def slow(row: SlowRun) -> NeedText | None:
         return None
     place = f" on {row.worker}" if row.worker else ""
     usual = f"usually {duration(p50)}, p99 {duration(p99)}"
-    return NeedText(
+    return AttentionText(
         str(row.id),
         f"of {row.job} has been running for {duration(row.seconds)}",
         f"{usual} · attempt {row.attempt} of {row.max_attempts}{place}",
@@ -133,9 +133,9 @@ def slow(row: SlowRun) -> NeedText | None:
     )
 
 
-def troubled(row: TroubledWorker) -> NeedText:
+def troubled(row: TroubledWorker) -> AttentionText:
     state, says, reason = _trouble(row)
-    return NeedText(
+    return AttentionText(
         row.name,
         says,
         f"{reason} · {row.host}, process {row.pid}",

@@ -14,11 +14,11 @@ from contextlib import suppress
 
 import psycopg
 
-from rota.engine.duties.retention import served
 from rota.engine.identity import Identity
+from rota.engine.loops.retention import served
 from rota.engine.tasks import end_task
-from rota.engine.worker_parts import WorkerParts
-from rota.model.words import some_of
+from rota.engine.worker_context import WorkerContext
+from rota.model.formatting import some_of
 from rota.postgres.sessions.places import place_of
 from rota.postgres.workers import leases, life
 from rota.telemetry.logger import get_logger
@@ -26,11 +26,11 @@ from rota.telemetry.logger import get_logger
 _DECLARE_SECONDS = 5.0
 
 
-class Membership:
+class Registration:
     """`identity` is None before the first registration, between two, and while the worker
     sleeps."""
 
-    def __init__(self, parts: WorkerParts) -> None:
+    def __init__(self, parts: WorkerContext) -> None:
         self._parts = parts
         self._log = get_logger("worker")
         self._renewal: asyncio.Task[None] | None = None
@@ -60,7 +60,7 @@ class Membership:
         self.identity = identity
         identity.start()
         identity.claim_loop.set_listening(parts.listener.is_listening)
-        background.duties.ask("upkeep")
+        background.shared_loops.ask("upkeep")
         if version != parts.registry.version:
             definitions.wake()
         config = parts.config.worker
@@ -190,5 +190,5 @@ class Membership:
             return False
         jobs = self._known_jobs()
         is_said = await self.identity.know(jobs, self._intakes(jobs))
-        self._parts.background.duties.ask("upkeep")
+        self._parts.background.shared_loops.ask("upkeep")
         return is_said

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 import rota
-from rota.engine.duties.tenants import TenantLoop
+from rota.engine.loops.tenants import TenantLoop
 from rota.testing import eventually
 from tests.conftest import MakeApp
 from tests.sql_engine import Engine

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rota.engine import hearing as module
-from rota.engine.hearing import Hearing
+from rota.engine import notifications as module
+from rota.engine.notifications import Notifications
 from rota.testing import eventually
 
 
@@ -18,16 +18,16 @@ class Parts:
     def __init__(self) -> None:
         self.acts: list[str] = []
         loop = SimpleNamespace(wake=lambda: self.acts.append("wake"))
-        duties = SimpleNamespace(called=self.acts.append)
-        self.background = SimpleNamespace(duties=duties, sql_jobs=loop, drain=loop)
+        loops = SimpleNamespace(called=self.acts.append)
+        self.background = SimpleNamespace(shared_loops=loops, sql_jobs=loop, drain=loop)
         self.definitions = loop
         self.identity = SimpleNamespace(worker=7, isolation=loop)
 
     @property
-    def hearing(self) -> Hearing:
+    def notifications(self) -> Notifications:
         parts: Any = self
-        membership: Any = SimpleNamespace(identity=self.identity)
-        return Hearing(parts, membership)
+        registration: Any = SimpleNamespace(identity=self.identity)
+        return Notifications(parts, registration)
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ async def test_a_flood_acts_at_once_and_then_once_more(
 ) -> None:
     monkeypatch.setattr(module, "_GAP_SECONDS", 0.2)
     parts = Parts()
-    hearing = parts.hearing
+    notifications = parts.notifications
     for _ in range(1000):
-        hearing.called(words, "rota")
+        notifications.called(words, "rota")
     assert len(parts.acts) == 1, "the first one does not wait"
     await eventually(lambda: len(parts.acts) == 2)
 
 
 async def test_what_nobody_knows_and_what_is_anothers_does_nothing() -> None:
     parts = Parts()
-    hearing = parts.hearing
+    notifications = parts.notifications
     for words in ("worker 8", "odd", "probe", "jobsx", "tenants x"):
-        hearing.called(words, "rota")
+        notifications.called(words, "rota")
     assert parts.acts == []

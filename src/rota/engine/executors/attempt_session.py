@@ -8,7 +8,7 @@ from rota.postgres.statements import Statement as Statement
 from rota.postgres.statements import Statements
 
 
-class Lending:
+class AttemptSession:
     """Statements for the session of one attempt."""
 
     def __init__(

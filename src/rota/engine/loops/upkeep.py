@@ -66,7 +66,7 @@ class Upkeep(Loop):
             return self.pause(_PERIOD, _RESTING_SECONDS)
         if self.on_open is not None and not self._is_at_rest:
             self.on_open()
-        for name, duty in self._duties():
+        for name, duty in self._tasks():
             try:
                 await duty
                 self._told.pop(name, None)
@@ -89,7 +89,7 @@ class Upkeep(Loop):
         self._done["all"] = time.monotonic()
         return False
 
-    def _duties(self) -> Iterator[tuple[str, Awaitable[object]]]:
+    def _tasks(self) -> Iterator[tuple[str, Awaitable[object]]]:
         if self._is_due("partitions", _PARTITIONS_SECONDS):
             yield "partitions", self._call(upkeep.make_partitions())
         if self._is_due("mark", _MARK_SECONDS):

@@ -28,7 +28,7 @@ from rota.postgres.pipeline.ends import (
     refuse_columns,
     requeue_columns,
 )
-from rota.postgres.pipeline.prepared import Early, Prepared, Question, fetch_all
+from rota.postgres.pipeline.prepared import Early, Prepared, PreparedCall, fetch_all
 from rota.postgres.queries import Query, column
 from rota.postgres.sessions.connection import AsyncConn, break_off
 from rota.postgres.sessions.pool import Database
@@ -47,7 +47,7 @@ class _RawJson(Loader):
         return bytes(data)[1:]
 
 
-class Feed:
+class Exchange:
     """Ends and claims of one worker identity, over one connection."""
 
     def __init__(
@@ -155,8 +155,8 @@ class Feed:
         self.refused = len(ends) - accepted
         return accepted == len(ends), answers[-1] if asking else []
 
-    def _writing(self, ends: Ends) -> list[Question[Any]]:
-        questions: list[Question[Any]] = []
+    def _writing(self, ends: Ends) -> list[PreparedCall[Any]]:
+        questions: list[PreparedCall[Any]] = []
         if (span := ends.span()) is not None:
             questions.append(self._finish_span.question({"worker": self._worker} | span, tuple))
         elif ends.ids:
@@ -180,7 +180,7 @@ class Feed:
             questions.append(self._refuse.question(refuse_columns(self._worker, refused), tuple))
         return questions
 
-    def _asking(self, request: ClaimRequest) -> Question[Claim]:
+    def _asking(self, request: ClaimRequest) -> PreparedCall[Claim]:
         return self._claim.question(self._asked(request), Claim._make)
 
     def _asked(self, request: ClaimRequest) -> dict[str, Any]:

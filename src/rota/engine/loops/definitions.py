@@ -14,8 +14,8 @@ from typing import Any
 from psycopg import errors
 
 from rota.config import Config
-from rota.engine.duties.init_runs import run_inits
 from rota.engine.loop import Loop
+from rota.engine.loops.init_runs import run_inits
 from rota.jobs.definition import JobDefinition
 from rota.jobs.registry import Registry
 from rota.jobs.sync import put_others, whole

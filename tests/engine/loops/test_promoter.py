@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 import rota
-from rota.engine.duties import promoter
-from rota.engine.duties.promoter import Promoter
+from rota.engine.loops import promoter
+from rota.engine.loops.promoter import Promoter
 from tests.sql_engine import Engine
 
 POLL = 1000.0

@@ -16,9 +16,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from rota.engine.duties.tick_faults import fault_of
-from rota.engine.duties.tick_writer import Decided, TickWriter
 from rota.engine.loop import Loop
+from rota.engine.loops.tick_faults import fault_of
+from rota.engine.loops.tick_writer import Decided, TickWriter
 from rota.errors import TimingError
 from rota.model.schedule import Schedule
 from rota.postgres.schedules import ticks

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rota.engine.loop import Loop
 
 
-class Duties:
+class SharedLoops:
     """`named` maps words to the loops that can be woken by them. `scheduler` ticks, and also stops
     while the worker drains; None if this worker never ticks."""
 

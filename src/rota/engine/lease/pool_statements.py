@@ -16,7 +16,7 @@ from rota.postgres.sessions.pool import Database
 T = TypeVar("T")
 
 
-class Borrowed:
+class PoolStatements:
     def __init__(self, database: Database, loop: asyncio.AbstractEventLoop) -> None:
         self._database = database
         self._loop = loop

@@ -8,8 +8,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 import rota
-from rota.engine.duties import definitions as module
-from rota.engine.duties.definitions import Definitions
+from rota.engine.loops import definitions as module
+from rota.engine.loops.definitions import Definitions
 from rota.testing import eventually
 from tests.conftest import MakeApp
 from tests.sql_engine import Engine
@@ -139,7 +139,7 @@ async def test_a_job_declared_while_the_worker_takes_a_new_identity(app: rota.Ap
     async with app.worker() as worker:
         first = worker.id
         assert worker._identity is not None
-        worker._membership.lost(worker._identity)
+        worker._registration.lost(worker._identity)
 
         @app.job
         async def late() -> None: ...

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 
-from rota.engine.duties.retention import served
-from rota.engine.membership import Membership
-from rota.engine.worker_parts import WorkerParts
+from rota.engine.loops.retention import served
+from rota.engine.registration import Registration
+from rota.engine.worker_context import WorkerContext
 from rota.postgres.runs.claimed import cancel_requests
 
 # Calls of each of these kinds act at most this often; calls in between act once, afterwards.
@@ -28,16 +28,16 @@ _BOUNDED = frozenset(
 )
 
 
-class Hearing:
-    def __init__(self, parts: WorkerParts, membership: Membership) -> None:
+class Notifications:
+    def __init__(self, parts: WorkerContext, registration: Registration) -> None:
         self._parts = parts
-        self._membership = membership
+        self._registration = registration
         self._has_listened = False
         self._acted_at: dict[str, float] = {}
         self._later: set[str] = set()
 
     def called(self, words: str, _channel: str) -> None:
-        identity = self._membership.identity
+        identity = self._registration.identity
         if identity is None:
             return
         kind, _, what = words.partition(" ")
@@ -69,7 +69,7 @@ class Hearing:
     def _act(self, kind: str) -> None:
         self._later.discard(kind)
         self._acted_at[kind] = asyncio.get_running_loop().time()
-        identity, background = self._membership.identity, self._parts.background
+        identity, background = self._registration.identity, self._parts.background
         if identity is None:
             return
         if kind == "worker":
@@ -82,11 +82,11 @@ class Hearing:
             background.sql_jobs.wake()
             self._parts.definitions.wake()
         else:
-            background.duties.called(kind)
+            background.shared_loops.called(kind)
 
     def listening_changed(self, is_listening: bool) -> None:
-        if self._membership.identity is not None:
-            self._membership.identity.claim_loop.set_listening(is_listening)
+        if self._registration.identity is not None:
+            self._registration.identity.claim_loop.set_listening(is_listening)
             self._parts.background.sql_jobs.wake()
         if is_listening:
             # Runs start before the worker listens, and may have been cancelled by then.
@@ -97,19 +97,19 @@ class Hearing:
 
     def look_now(self) -> None:
         """Poll everything now."""
-        if self._membership.identity is not None:
-            self._membership.identity.claim_loop.poll_now()
+        if self._registration.identity is not None:
+            self._registration.identity.claim_loop.poll_now()
             self.look_again()
 
     def look_again(self) -> None:
         """Poll what calls announce, because calls may have been missed while the worker did not
         listen."""
         self._parts.look_again()
-        if self._membership.identity is not None:
-            self._membership.identity.isolation.wake()
+        if self._registration.identity is not None:
+            self._registration.identity.isolation.wake()
 
     async def check_cancels(self) -> None:
-        identity = self._membership.identity
+        identity = self._registration.identity
         if identity is None or not identity.runner.running:
             return
         for request in await self._parts.database.fetch(cancel_requests(identity.worker)):

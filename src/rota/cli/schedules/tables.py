@@ -18,7 +18,7 @@ from rota.cli.terminal.output import (
     remark,
     table,
 )  # fmt: skip
-from rota.model.words import number, percent, plural
+from rota.model.formatting import number, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

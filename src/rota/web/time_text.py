@@ -1,12 +1,12 @@
-"""Times in words, beside the numbers and durations of `rota.model.words`. Pure: the caller passes
-the present time."""
+"""Times in words, beside the numbers and durations of `rota.model.formatting`. Pure: the caller
+passes the present time."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, tzinfo
 
+from rota.model.formatting import duration, number, percent, plain, plural, roughly, size
 from rota.model.unreadable import Unreadable
-from rota.model.words import duration, number, percent, plain, plural, roughly, size
 
 __all__ = [
     "absolute",

@@ -9,7 +9,7 @@ from rota.model.fields import Field
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchResult:
     """A search result. `kind` is run, job, schedule, queue or worker. `name` identifies it: the id
     of a run or a worker, otherwise the name. `text` is the display text; `detail` is the job of a
     run or a schedule, the queue of a job, or the host of a worker."""

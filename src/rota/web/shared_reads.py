@@ -35,7 +35,7 @@ _LATELY, _USUAL_SECONDS = timedelta(days=7), 30.0
 _MOST_WORKERS = 200
 
 
-class Watch:
+class SharedReads:
     """The data of one server: however many dashboards are open, each value is read once in a few
     seconds."""
 

@@ -63,7 +63,7 @@ class _Kept:
             counting.exception()
 
 
-class Loads:
+class Forecasts:
     """The forecasts, by days, zone and filters."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from psycopg.pq import abc as pq
 
 from rota.errors import JobError
 
-__all__ = ["AsyncLentConnection", "LentConnection", "detach"]
+__all__ = ["AsyncBorrowedConnection", "BorrowedConnection", "detach"]
 
 # refused before any network access: a handle of no connection
 _ENDED = PGconn.connect_start(b"port=none")
@@ -29,7 +29,7 @@ def detach(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> pq.P
     return handle
 
 
-class AsyncLentConnection(psycopg.AsyncConnection[Any]):
+class AsyncBorrowedConnection(psycopg.AsyncConnection[Any]):
     """A connection in a transaction that the handler must not end."""
 
     async def commit(self) -> None:
@@ -39,7 +39,7 @@ class AsyncLentConnection(psycopg.AsyncConnection[Any]):
         _refuse("rollback")
 
 
-class LentConnection(psycopg.Connection[Any]):
+class BorrowedConnection(psycopg.Connection[Any]):
     def commit(self) -> None:
         _refuse("commit")
 

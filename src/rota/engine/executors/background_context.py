@@ -20,7 +20,7 @@ def entering(drive: Drive) -> Callable[[Hook, Any], Leave]:
     apply in the handler's thread too."""
 
     def enter(hook: Hook, subject: Any) -> Leave:
-        kept = KeptInTask(lambda: hook.make(subject))
+        kept = BackgroundContext(lambda: hook.make(subject))
         where = contextvars.copy_context()
         try:
             drive(kept.enter(where))
@@ -39,7 +39,7 @@ def _adopt(context: contextvars.Context) -> None:
             variable.set(value)
 
 
-class KeptInTask:
+class BackgroundContext:
     """An async generator with one `yield`. `enter` and `leave` must use one event loop, which may
     rest in between."""
 

@@ -10,7 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import rota
-from rota.engine.executors.lending import Lending
+from rota.engine.executors.attempt_session import AttemptSession
 from rota.model.run import Claim
 from rota.postgres.statements import Statements
 from tests.conftest import load_config
@@ -61,9 +61,9 @@ def engine(conn: psycopg.Connection[Any]) -> Engine:
     return Engine(conn)
 
 
-def _lending(schema: str = "rota") -> Lending:
+def _lending(schema: str = "rota") -> AttemptSession:
     claim = Claim._make([1] * len(Claim._fields))
-    return Lending(Statements(schema), claim, 1, 4.5)
+    return AttemptSession(Statements(schema), claim, 1, 4.5)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from rota.engine.executors.ending import Rows
 
 
-class AsyncWay(Protocol):
+class AsyncTransactionDriver(Protocol):
     @property
     def is_strict(self) -> bool:
         """REPEATABLE READ or SERIALIZABLE: concurrent writes to the run make the transaction
@@ -32,7 +32,7 @@ class AsyncWay(Protocol):
         """Roll back uncommitted writes, and return the connection."""
 
 
-class Way(Protocol):
+class TransactionDriver(Protocol):
     @property
     def is_strict(self) -> bool: ...
     def begin(self) -> None: ...

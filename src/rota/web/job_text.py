@@ -10,9 +10,9 @@ from typing import Any
 from rota.config.sections.retention import RetentionSettings
 from rota.jobs.job_settings import RESETTABLE, SHORT_NAMES, job_settings
 from rota.model.event import delivery_words
+from rota.model.formatting import duration, number, plural
 from rota.model.job import JobInfo
 from rota.model.job_edits import Edit
-from rota.model.words import duration, number, plural
 
 # The settings that code declares too, by field.
 LABELS = {name: job_settings()[name].label for name in RESETTABLE}

@@ -18,8 +18,8 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGconn
 
 from rota.errors import DatabaseError
+from rota.postgres.sessions.borrowed import AsyncBorrowedConnection, BorrowedConnection, detach
 from rota.postgres.sessions.connection import is_handle_alive
-from rota.postgres.sessions.lent import AsyncLentConnection, LentConnection, detach
 from rota.postgres.sessions.opening import lent
 from rota.postgres.sessions.outage import is_shortage
 
@@ -30,12 +30,13 @@ WAIT_SECONDS = 30.0
 _LONGEST_PAUSE = 1.0
 
 
-class KeptSessions:
+class SessionCache:
     """Serves async and sync attempts, because it keeps only the libpq handles."""
 
     def __init__(self, url: Callable[[], str], *, worker: int, size: int) -> None:
         self._url = url
-        # Rescue terminates the backends of a lost worker by this name: engine/executors/lending.py.
+        # Rescue terminates the backends of a lost worker by this name
+        # (engine/executors/attempt_session.py).
         self._name = f"rota run - worker {worker}"
         self._size = size
         self._changing = threading.Lock()
@@ -64,7 +65,7 @@ class KeptSessions:
         patience = _Patience()
         while (handle := None if is_new else self._take()) is None:
             try:
-                conn = await AsyncLentConnection.connect(self._url(), **lent(self._name))
+                conn = await AsyncBorrowedConnection.connect(self._url(), **lent(self._name))
                 return self._opened(detach(conn))
             except psycopg.OperationalError as error:
                 await asyncio.sleep(patience.after(error))
@@ -74,7 +75,7 @@ class KeptSessions:
         patience = _Patience()
         while (handle := None if is_new else self._take()) is None:
             try:
-                conn = LentConnection.connect(self._url(), **lent(self._name))
+                conn = BorrowedConnection.connect(self._url(), **lent(self._name))
                 return self._opened(detach(conn))
             except psycopg.OperationalError as error:
                 time.sleep(patience.after(error))

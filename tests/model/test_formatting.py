@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from rota.model import words
+from rota.model import formatting
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from rota.model import words
     ],
 )  # fmt: skip
 def test_rates(per_second: float | None, said: str) -> None:
-    assert words.rate(per_second) == said
+    assert formatting.rate(per_second) == said
 
 
 @pytest.mark.parametrize(
@@ -29,25 +29,25 @@ def test_rates(per_second: float | None, said: str) -> None:
     ],
 )  # fmt: skip
 def test_numbers_have_no_exponent(value: float | None, said: str) -> None:
-    assert words.number(value) == said
+    assert formatting.number(value) == said
 
 
 @pytest.mark.parametrize(
     ("value", "typed"), [(1_000_000, "1000000"), (0.05, "0.05"), (2.0, "2"), (0.01, "0.01")]
 )
 def test_what_somebody_typed_is_shown_so(value: float, typed: str) -> None:
-    assert words.plain(value) == typed
+    assert formatting.plain(value) == typed
 
 
 @pytest.mark.parametrize(
     ("count", "said"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs"), (1500, "1,500 runs")]
 )
 def test_plurals(count: int, said: str) -> None:
-    assert words.plural(count, "run") == said
+    assert formatting.plural(count, "run") == said
 
 
 def test_a_plural_that_is_not_regular() -> None:
-    assert words.plural(2, "entry", "entries") == "2 entries"
+    assert formatting.plural(2, "entry", "entries") == "2 entries"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_plural_that_is_not_regular() -> None:
     ],
 )  # fmt: skip
 def test_how_long_something_took(milliseconds: float | None, said: str) -> None:
-    assert words.took(milliseconds) == said
+    assert formatting.took(milliseconds) == said
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_how_long_something_took(milliseconds: float | None, said: str) -> None:
     ],
 )  # fmt: skip
 def test_durations_of_sentences(seconds: float, said: str) -> None:
-    assert words.duration(seconds) == said
+    assert formatting.duration(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_durations_of_sentences(seconds: float, said: str) -> None:
     [(0, "0 %"), (1, "100 %"), (0.9333, "93.3 %"), (1e-07, "< 0.01 %"), (0.0001, "0.01 %")],
 )
 def test_shares(share: float, said: str) -> None:
-    assert words.percent(share) == said
+    assert formatting.percent(share) == said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.schedule_info import ScheduleInfo
-from rota.web import words
+from rota.web import time_text
 
 _CATCH_UP = {
     "none": "Skip it and record it as missed.",
@@ -56,19 +56,18 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
         text = f"A skipped local time {gap}; a repeated one {fold}."
         found.append(("the clocks change", text))
     if one.jitter_seconds:
-        text = f"Start up to {words.duration(one.jitter_seconds)} later (jitter)."
+        text = f"Start up to {time_text.duration(one.jitter_seconds)} later (jitter)."
         found.append(("others start at the same time", text))
     if one.burst_allowed:
         found.append(("many are due at the same instant", "Start on time."))
     if one.pause_after_failures:
         now = one.failures_in_a_row
-        most = words.plural(one.pause_after_failures, "consecutive failure")
+        most = time_text.plural(one.pause_after_failures, "consecutive failure")
         text = f"Pause after {most}; now {now}."
         found.append(("it keeps failing", text))
     if one.max_runs:
-        text = (
-            f"End after {words.plural(one.max_runs, 'run')}; {words.number(one.run_count)} so far."
-        )
+        limit = time_text.plural(one.max_runs, "run")
+        text = f"End after {limit}; {time_text.number(one.run_count)} so far."
         found.append(("it has reached its maximum number of runs", text))
     if one.is_shadow:
         found.append(("it is due", "Record decisions in the ledger, but enqueue nothing (shadow)."))
@@ -90,10 +89,10 @@ def _missed(one: ScheduleInfo) -> str:
     if one.catch_up == "none":
         return text
     if one.catch_up_seconds:
-        text += f", if it is no more than {words.duration(one.catch_up_seconds)} old"
+        text += f", if it is no more than {time_text.duration(one.catch_up_seconds)} old"
     if one.catch_up == "all":
-        text += f", at most {words.number(one.catch_up_limit)} of them"
-    grace = f" Up to {words.duration(one.grace_seconds)} late counts as on time."
+        text += f", at most {time_text.number(one.catch_up_limit)} of them"
+    grace = f" Up to {time_text.duration(one.grace_seconds)} late counts as on time."
     return f"{text}.{grace if one.grace_seconds else ''}"
 
 

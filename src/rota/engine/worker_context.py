@@ -7,12 +7,12 @@ from typing import Literal
 
 from rota.config import Config
 from rota.engine.background import Background
-from rota.engine.duties.definitions import Definitions
-from rota.engine.duties.retention import BuiltInJobs
 from rota.engine.executors.lifespans import Lifespans
 from rota.engine.executors.threads import ThreadPool
 from rota.engine.lease.health import Health
 from rota.engine.listener import Listener
+from rota.engine.loops.definitions import Definitions
+from rota.engine.loops.retention import BuiltInJobs
 from rota.engine.pace import Pace
 from rota.engine.processes.parent import Parent
 from rota.engine.processes.relayed import RelayedListener
@@ -21,7 +21,7 @@ from rota.postgres.sessions.pool import Database
 
 
 @dataclass(slots=True)
-class WorkerParts:
+class WorkerContext:
     config: Config
     database: Database
     registry: Registry

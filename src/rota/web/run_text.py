@@ -7,7 +7,7 @@ from datetime import datetime
 
 from rota.model.run import RunInfo
 from rota.model.states import OPEN_STATES, RETRIABLE_STATES
-from rota.web import words
+from rota.web import time_text
 
 # Why a queued run is not claimed, by the word of its row.
 _HOLDS = {
@@ -35,7 +35,7 @@ def note_of(run: RunInfo, now: datetime) -> Note:
     error = first_line(run.last_error)
     match run.state:
         case "scheduled":
-            until = words.duration((run.run_at - now).total_seconds())
+            until = time_text.duration((run.run_at - now).total_seconds())
             verb = "retries" if run.attempts_used else "starts"
             return Note(f"{verb} in {until}" if run.run_at > now else f"{verb} now", error)
         case "queued" if run.held_by:
