@@ -216,7 +216,7 @@ async def test_a_stream_says_what_it_leaves_out(
     first = event_of(await anext(heard), **shown).decode()
     if has_gap:
         assert first.startswith("event: gap\ndata: <p")
-        assert first.count("\n") == 3
+        assert all(line.startswith("data: ") for line in first.rstrip("\n").split("\n")[1:])
         path = re.search(r'href="/ops(/logs[^"]+)"', first)
         assert path is not None
         asked = LogQuery.read(QueryParams(unescape(path[1]).partition("?")[2]))

@@ -64,3 +64,12 @@ def test_no_template_has_what_the_policy_forbids(name: str) -> None:
     assert not re.search(r"<script(?![^>]*\ssrc=)", source)
     assert not re.search(r"(src|href)=[\"']?(https?:)?//", source)
     assert "|safe" not in source.replace(" ", "")
+
+
+@pytest.mark.parametrize("name", sorted({*environment().list_templates()} - {"_sprite.html"}))
+def test_lines_of_templates_are_short_enough_to_read(name: str) -> None:
+    """Break a line between block elements, after a comma, or beside a tag of Jinja, which takes
+    white space away where it would be seen (`{%-`, `-%}`)."""
+    lines = ROOT.joinpath(name).read_text().splitlines()
+
+    assert not [line for line in lines if len(line) > 180]
