@@ -21,7 +21,7 @@ def test_it_measures_and_drops_its_schema(
     monkeypatch.setenv("ROTA_DATABASE_URL", database_url)
     assert run(["bench", "--runs", "200", "--rounds", "1", "--json"]) == 0
 
-    measured = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    measured = {load["name"]: load for load in json.loads(capsys.readouterr().out)}
     assert measured["throughput, one process"]["rota"] > 0
     assert measured["throughput, one process"]["floor"] > 0
     assert conn.execute("SELECT to_regnamespace('rota_bench')").fetchone() == (None,)
@@ -29,5 +29,5 @@ def test_it_measures_and_drops_its_schema(
 
 def test_the_median_of_the_rounds_counts() -> None:
     rounds = [[Measurement("throughput", "runs/s", rota, 10.0)] for rota in (1.0, 9.0, 5.0)]
-    (one,) = middle(rounds)
-    assert (one.rota, one.ratio) == (5.0, 0.5)
+    (figure,) = middle(rounds)
+    assert (figure.rota, figure.ratio) == (5.0, 0.5)

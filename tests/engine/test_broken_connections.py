@@ -129,9 +129,9 @@ def test_an_outage_is_one_line(worker_process: Start, engine: Engine, proxy: Pro
     eventually_sync(lambda: "the database is available again" in worker.output)
     run = engine.enqueue("add", {"a": 1, "b": 2})
     eventually_sync(lambda: engine.state(run) == "succeeded", 60)
-    said = worker.output.splitlines()[before:]
-    away = [line for line in said if re.search("away|refused|closed|broke|could not", line)]
-    assert len(away) == 1, "\n".join(said)
+    lines = worker.output.splitlines()[before:]
+    away = [line for line in lines if re.search("away|refused|closed|broke|could not", line)]
+    assert len(away) == 1, "\n".join(lines)
 
 
 async def test_prepared_statements_that_vanished(app: rota.App, engine: Engine) -> None:
@@ -165,8 +165,8 @@ async def test_statements_that_a_pooler_or_discard_all_forgot(
         for n in range(3):
             assert await (await work.enqueue(n=n)).wait(20) == n
             work.enqueue_sync(n=n)
-            async with app.database.connection() as one:
-                await one.execute("DISCARD ALL")
+            async with app.database.connection() as conn:
+                await conn.execute("DISCARD ALL")
             with app.database.connection_sync() as two:
                 two.execute("DISCARD ALL")
         assert await (await work.enqueue(n=9)).wait(20) == 9

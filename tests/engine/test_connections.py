@@ -106,9 +106,9 @@ async def test_a_full_server_is_worked_with_and_said_once(
         await eventually(lambda: engine.state(run.id) == "succeeded")
         await eventually(lambda: engine.one(beat, first), timeout=30)
         assert worker.id == first
-        said = [one for one in caplog.messages if "no connections left" in one]
-        assert len(said) == 1
-        assert "wanted" in said[0]
+        messages = [message for message in caplog.messages if "no connections left" in message]
+        assert len(messages) == 1
+        assert "wanted" in messages[0]
         tight(50)
         await until_waiting(engine)
         await eventually(lambda: "connections again" in caplog.text)

@@ -364,7 +364,7 @@ async def test_each_loop_that_only_fails_is_seen_and_recovers(
 
 
 def _failing(worker: Worker) -> set[str]:
-    return {one.loop for one in worker._parts.health.look()}
+    return {fault.loop for fault in worker._parts.health.look()}
 
 
 async def _broken(*_: Any) -> None:
@@ -372,8 +372,11 @@ async def _broken(*_: Any) -> None:
 
 
 def _begun_anew(caplog: pytest.LogCaptureFixture) -> set[str]:
-    found = [re.search(r"restarting it.* loop='?([a-z ]+?)'? \w+=", one) for one in caplog.messages]
-    return {one[1] for one in found if one}
+    found = [
+        re.search(r"restarting it.* loop='?([a-z ]+?)'? \w+=", message)
+        for message in caplog.messages
+    ]
+    return {match[1] for match in found if match}
 
 
 @pytest.mark.parametrize("when", ["NEW.state = 'succeeded'", "true"])

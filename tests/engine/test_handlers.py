@@ -92,7 +92,7 @@ async def test_the_context_tells_everything(app: rota.App) -> None:
     ).enqueue(n=1)
     plain = await look.enqueue(n=2)
     await run_due(app)
-    rich, bare = sorted(seen, key=lambda one: one["run_id"])
+    rich, bare = sorted(seen, key=lambda line: line["run_id"])
     assert rich.pop("queued_at") <= rich["started_at"] <= datetime.now(UTC)
     assert rich["deadline"] == rich.pop("started_at") + timedelta(seconds=30)
     assert rich.pop("deadline")

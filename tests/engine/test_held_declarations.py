@@ -96,7 +96,7 @@ async def test_a_process_without_a_worker_says_what_it_left(
     after, work = release(make_app, 2)
     await after.database.open()
     assert engine.state((await work.enqueue()).id) == "queued"
-    assert [one for one in caplog.messages if "an open transaction" in one] != []
+    assert [message for message in caplog.messages if "an open transaction" in message] != []
 
 
 async def test_a_job_that_is_declared_afterwards_is_registered_with_the_rest(

@@ -92,7 +92,7 @@ async def test_one_duty_that_fails_keeps_no_other_from_being_done(
     await upkeep.run_once()
     await upkeep.run_once()
     assert engine.one("SELECT amount FROM rota.counts WHERE name = 'x'") == 1
-    lines = [one for one in caplog.messages if "an upkeep task failed" in one]
+    lines = [message for message in caplog.messages if "an upkeep task failed" in message]
     assert ["depths" in lines[0], "parking" in lines[1]] == [True, True]
     assert len(lines) == 2  # both need that row; each is told once
 
@@ -229,7 +229,7 @@ async def test_a_held_row_of_a_worker_is_no_outage(
         await is_over.wait()
 
     def said(text: str) -> list[str]:
-        return [one for one in caplog.messages if text in one]
+        return [message for message in caplog.messages if text in message]
 
     async with app, app.worker() as worker:
         run = await long.enqueue()
@@ -268,8 +268,10 @@ async def test_a_held_row_costs_no_other_worker_of_a_supervisor_its_lease(
         await eventually(lambda: pages[0].renewed_at > 0)
     finally:
         lease.stop(10)
-    assert any("an open transaction has locked the worker's row" in one for one in caplog.messages)
-    assert not any("the database is" in one for one in caplog.messages)
+    assert any(
+        "an open transaction has locked the worker's row" in message for message in caplog.messages
+    )
+    assert not any("the database is" in message for message in caplog.messages)
 
 
 async def test_a_held_row_of_a_worker_that_has_ended_keeps_no_other_from_being_declared_lost(
@@ -287,7 +289,7 @@ async def test_a_held_row_of_a_worker_that_has_ended_keeps_no_other_from_being_d
     assert await asyncio.to_thread(lease.run_once)
     states = {row["id"]: row["state"] for row in engine.rows("SELECT id, state FROM rota.workers")}
     assert states == {held: "live", free: "lost"}
-    (line,) = [one for one in caplog.messages if "cannot be declared lost" in one]
+    (line,) = [message for message in caplog.messages if "cannot be declared lost" in message]
     assert f"pid={holder.info.backend_pid}" in line
     lease._close()
 
@@ -323,7 +325,11 @@ async def test_a_worker_whose_row_is_held_goes_on(
         holder.rollback()
         query = "SELECT 'added' = ANY (jobs) FROM rota.workers WHERE id = %s"
         await eventually(lambda: engine.one(query, worker.id))
-    assert not [one for one in caplog.messages if "failed" in one or "the database is" in one]
+    assert not [
+        message
+        for message in caplog.messages
+        if "failed" in message or "the database is" in message
+    ]
 
 
 @pytest.mark.both_loops
@@ -360,8 +366,13 @@ async def test_a_row_that_is_held_longer_than_its_lease(
         await (await work.enqueue()).wait(timeout=30)
     assert engine.attempt_states(run.id) == ["succeeded"]
     (line,) = [
-        one for one in caplog.messages if "an open transaction has locked the worker's" in one
+        message
+        for message in caplog.messages
+        if "an open transaction has locked the worker's" in message
     ]
     assert f"pid={holder.info.backend_pid}" in line
-    assert len([one for one in caplog.messages if "registering under a new id" in one]) == 1
-    assert not [one for one in caplog.messages if "the database is" in one]
+    assert (
+        len([message for message in caplog.messages if "registering under a new id" in message])
+        == 1
+    )
+    assert not [message for message in caplog.messages if "the database is" in message]

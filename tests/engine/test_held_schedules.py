@@ -59,7 +59,7 @@ async def test_others_tick_and_the_log_says_once_whom_it_waits_for(
         expire_holds(schedules)
     assert schedules.runs() == []
     assert len(schedules.ledger("other")) == 3
-    (line,) = [one for one in caplog.messages if "skipping a schedule" in one]
+    (line,) = [message for message in caplog.messages if "skipping a schedule" in message]
     assert f"schedule=s pid={holder.info.backend_pid} since='2" in line
     assert "SET overlap = 'queue_one'" in line
 
@@ -115,7 +115,7 @@ async def test_the_lock_of_ticks_stops_nobody(
     await schedules.tick(seconds=61)
     await schedules.tick(seconds=121)
     assert len(schedules.ledger()) == 2
-    (line,) = [one for one in caplog.messages if "the scheduler's lock" in one]
+    (line,) = [message for message in caplog.messages if "the scheduler's lock" in message]
     assert f"pid={holder.info.backend_pid} " in line
 
 
@@ -226,8 +226,8 @@ async def test_one_that_fails_for_now_holds_up_no_other(
     await schedules.tick(seconds=61)
     assert [len(schedules.runs(name)) for name in ("a", "s", "z")] == [1, 0, 1]
     assert schedules.row()["parked_at"] is None
-    told = "a schedule could not be processed and will be retried"
-    assert caplog.messages == [f"{told}  schedule=s error='the disk of s is full'"]
+    message = "a schedule could not be processed and will be retried"
+    assert caplog.messages == [f"{message}  schedule=s error='the disk of s is full'"]
     schedules.engine.conn.execute("DROP TRIGGER a_fail ON rota.open_runs")
     expire_holds(schedules)
     await schedules.tick()

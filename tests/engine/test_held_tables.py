@@ -28,7 +28,9 @@ Connect = Callable[..., Connection]
 
 _SCHEMA = Path(rota.__file__).parent / "postgres" / "schema"
 _CREATED = re.compile(r"^CREATE (?:UNLOGGED )?TABLE rota\.(\w+) \(", re.M)
-TABLES = sorted(name for one in _SCHEMA.glob("*.sql") for name in _CREATED.findall(one.read_text()))
+TABLES = sorted(
+    name for path in _SCHEMA.glob("*.sql") for name in _CREATED.findall(path.read_text())
+)
 TABLES += ["migrations"]
 # What waits for a held row of these tables, and nothing else: the work that is about that row.
 # Of `locks`: what only one worker does at a time.
@@ -235,8 +237,8 @@ class Watched:
         for what, run, worker in (
             ("rescue", world.orphan, world.stranger),
             *[
-                ("new rescue", world.lost(one, "late orphan"), one)
-                for one in [engine.worker("once")]
+                ("new rescue", world.lost(worker, "late orphan"), worker)
+                for worker in [engine.worker("once")]
             ],
         ):
             if self.expected(what):

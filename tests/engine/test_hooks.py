@@ -82,7 +82,7 @@ async def _send(app: rota.App, job: str, **payload: Any) -> rota.Run[Any]:
     """By name: the worker has the hooks, and says which jobs there are."""
 
     async def is_known() -> bool:
-        return job in [one.name for one in await app.jobs.list()]
+        return job in [known.name for known in await app.jobs.list()]
 
     await eventually(is_known, 60)
     return await app.runs.enqueue(job, payload)
@@ -92,23 +92,23 @@ async def _send(app: rota.App, job: str, **payload: Any) -> rota.Run[Any]:
 
 
 async def test_order_result_and_context_variables(app: rota.App) -> None:
-    told: list[Any] = []
+    calls: list[Any] = []
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="")
 
     @app.around_attempt
     async def outer(ctx: rota.Context) -> AsyncIterator[None]:
         token = variable.set(f"{ctx.job} {ctx.attempt}")
-        told.append("outer")
+        calls.append("outer")
         result = yield
-        told.append(("outer", result))
+        calls.append(("outer", result))
         variable.reset(token)
 
     @app.around_attempt
     @contextmanager
     def inner(ctx: rota.Context) -> Iterator[None]:
-        told.append("inner")
+        calls.append("inner")
         yield
-        told.append("inner left")
+        calls.append("inner left")
 
     @app.job
     async def asynchronous() -> str:
@@ -120,9 +120,9 @@ async def test_order_result_and_context_variables(app: rota.App) -> None:
 
     async with app.worker():
         for job in (asynchronous, synchronous):
-            told.clear()
+            calls.clear()
             assert await (await job.enqueue()).wait(30) == f"{job.name} 1"
-            assert told == ["outer", "inner", "inner left", ("outer", f"{job.name} 1")]
+            assert calls == ["outer", "inner", "inner left", ("outer", f"{job.name} 1")]
 
 
 async def test_a_hook_that_fails_fails_the_attempt_with_its_writes(
@@ -275,7 +275,7 @@ def test_what_is_no_hook_is_refused(app: rota.App) -> None:
 
 
 async def test_a_lifespan_surrounds_everything_that_the_worker_does(app: rota.App) -> None:
-    told: list[str] = []
+    calls: list[str] = []
 
     class Client:
         is_open = True
@@ -283,23 +283,23 @@ async def test_a_lifespan_surrounds_everything_that_the_worker_does(app: rota.Ap
     @app.lifespan
     async def client() -> AsyncIterator[dict[str, Any]]:
         async with asyncio.TaskGroup() as group:
-            told.append("begins")
+            calls.append("begins")
             waiting = group.create_task(asyncio.sleep(60))
             made = Client()
             yield {"client": made}
             made.is_open = False
             waiting.cancel()
-            told.append("ends")
+            calls.append("ends")
 
     @app.job
     async def use(ctx: rota.Context) -> bool:
-        told.append("runs")
+        calls.append("runs")
         return bool(ctx.state["client"].is_open)
 
     run = await use.enqueue()
     async with app.worker():
         assert await run.wait(30) is True
-    assert told == ["begins", "runs", "ends"]
+    assert calls == ["begins", "runs", "ends"]
 
 
 async def test_a_sync_lifespan_has_one_thread(app: rota.App) -> None:
@@ -317,12 +317,12 @@ async def test_a_sync_lifespan_has_one_thread(app: rota.App) -> None:
 
 
 async def test_a_lifespan_that_fails_stops_the_start(app: rota.App) -> None:
-    told = []
+    calls = []
 
     @app.lifespan
     def first() -> Iterator[None]:
         yield
-        told.append("first left")
+        calls.append("first left")
 
     @app.lifespan
     async def second() -> AsyncIterator[None]:
@@ -332,8 +332,8 @@ async def test_a_lifespan_that_fails_stops_the_start(app: rota.App) -> None:
     with pytest.raises(ConnectionError, match="no server"):
         async with app.worker():
             pass
-    assert told == []
-    assert [one for one in await app.workers.list() if one.status != "gone"] == []
+    assert calls == []
+    assert [worker for worker in await app.workers.list() if worker.status != "gone"] == []
 
 
 async def test_a_lifespan_that_ends_by_itself_stops_the_worker(app: rota.App) -> None:
@@ -400,11 +400,11 @@ def test_lifespan_as_an_argument_and_in_tests(database_url: str) -> None:
 
 
 async def test_on_failure_hears_of_every_failed_attempt(app: rota.App) -> None:
-    told: list[tuple[str, str, str, bool, float | None]] = []
+    calls: list[tuple[str, str, str, bool, float | None]] = []
 
     def note(who: str, ctx: rota.Context, failure: rota.AttemptFailure) -> None:
         kind = type(failure.error).__name__
-        told.append((who, kind, failure.message, failure.is_final, failure.retry_in))
+        calls.append((who, kind, failure.message, failure.is_final, failure.retry_in))
 
     @app.on_failure
     async def of_app(ctx: rota.Context, failure: rota.AttemptFailure) -> None:
@@ -434,24 +434,24 @@ async def test_on_failure_hears_of_every_failed_attempt(app: rota.App) -> None:
             run = await job.enqueue()
             with pytest.raises(rota.RunFailed):
                 await run.wait(30)
-    assert told == [
+    assert calls == [
         ("job", "ValueError", "no", False, 0.0),
         ("app fails 1", "ValueError", "no", False, 0.0),
         ("job", "ValueError", "no", True, None),
         ("app fails 2", "ValueError", "no", True, None),
         ("app in_thread 1", "KeyError", "'x'", True, None),
-        ("app late 1", "AttemptTimeout", told[5][2], True, None),
+        ("app late 1", "AttemptTimeout", calls[5][2], True, None),
     ]
 
 
 async def test_on_failure_hears_of_sql_jobs_and_not_of_refused_payloads(
     app: rota.App, conn: psycopg.Connection[Any]
 ) -> None:
-    told = []
+    calls = []
 
     @app.on_failure
     def hear(ctx: rota.Context, failure: rota.AttemptFailure) -> None:
-        told.append((ctx.job, type(failure.error).__name__, failure.is_final))
+        calls.append((ctx.job, type(failure.error).__name__, failure.is_final))
 
     conn.execute(
         "CREATE FUNCTION public.fails() RETURNS jsonb LANGUAGE sql AS "
@@ -468,12 +468,12 @@ async def test_on_failure_hears_of_sql_jobs_and_not_of_refused_payloads(
     async with app.worker():
         run = (await app.runs.enqueue("fails", {})).id
         await eventually(lambda: _has_ended(conn, run))
-        await eventually(lambda: bool(told))
+        await eventually(lambda: bool(calls))
         found = conn.execute("SELECT rota.enqueue('send', '{\"n\": \"many\"}')").fetchone()
         assert found is not None
         await eventually(lambda: _has_ended(conn, found[0]))
     # A refusal is about the worker: what becomes of the run is decided after it.
-    assert told == [("fails", "RotaError", True)]
+    assert calls == [("fails", "RotaError", True)]
 
 
 def _has_ended(conn: psycopg.Connection[Any], run: int) -> bool:
@@ -484,7 +484,7 @@ def _has_ended(conn: psycopg.Connection[Any], run: int) -> bool:
 async def test_a_failure_hook_that_fails_changes_nothing(
     app: rota.App, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = []
+    calls = []
 
     @app.on_failure
     async def bad(ctx: rota.Context, failure: rota.AttemptFailure) -> None:
@@ -492,7 +492,7 @@ async def test_a_failure_hook_that_fails_changes_nothing(
 
     @app.on_failure
     def good(ctx: rota.Context, failure: rota.AttemptFailure) -> None:
-        told.append(ctx.attempt)
+        calls.append(ctx.attempt)
 
     @app.job(max_attempts=2)
     async def fails() -> None:
@@ -507,5 +507,5 @@ async def test_a_failure_hook_that_fails_changes_nothing(
         with pytest.raises(rota.RunFailed, match="no"):
             await run.wait(30)
         assert await (await works.enqueue()).wait(30) == 1
-    assert told == [1, 2]
+    assert calls == [1, 2]
     assert caplog.text.count("an on_failure hook failed") == 2

@@ -90,7 +90,9 @@ def result_of(kept_sessions: list[SessionCache]) -> ResultOf:
         try:
             return await run.wait(20)
         finally:
-            await eventually(lambda: all(one.open == len(one._resting) for one in kept_sessions))
+            await eventually(
+                lambda: all(session.open == len(session._resting) for session in kept_sessions)
+            )
 
     return wait
 
@@ -158,17 +160,17 @@ async def test_async_and_sync_attempts_share_them(
     app: rota.App, engine: Engine, result_of: ResultOf
 ) -> None:
     @app.job
-    async def one(ctx: rota.Context) -> int:
+    async def first(ctx: rota.Context) -> int:
         async with ctx.transaction() as conn:
             return conn.info.backend_pid
 
     @app.job(executor="thread")
-    def other(ctx: rota.Context) -> int:
+    def second(ctx: rota.Context) -> int:
         with ctx.transaction_sync() as conn:
             return conn.info.backend_pid
 
     async with app.worker():
-        pids = {await result_of(await job.enqueue()) for job in (one, other, one)}
+        pids = {await result_of(await job.enqueue()) for job in (first, second, first)}
         assert engine.one(OURS) == list(pids)
     await eventually(lambda: engine.one(OURS) is None)
 
@@ -280,16 +282,16 @@ async def test_who_holds_on_to_a_connection_has_a_closed_one(
 
 
 @pytest.mark.parametrize(
-    "said", ["COMMIT", "ROLLBACK", "COMMIT; BEGIN; SAVEPOINT _pg3_1", "ROLLBACK; BEGIN"]
+    "statement", ["COMMIT", "ROLLBACK", "COMMIT; BEGIN; SAVEPOINT _pg3_1", "ROLLBACK; BEGIN"]
 )
 async def test_a_handler_that_ends_the_transaction_fails(
-    app: rota.App, engine: Engine, said: str
+    app: rota.App, engine: Engine, statement: str
 ) -> None:
     @app.job(max_attempts=1)
     async def write(ctx: rota.Context) -> None:
         async with ctx.transaction() as conn:
             pass
-        await conn.execute(said)
+        await conn.execute(statement)
 
     async with app.worker():
         with pytest.raises(rota.RunFailed, match="the handler ended"):

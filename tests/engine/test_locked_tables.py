@@ -68,7 +68,7 @@ async def test_plain_runs_go_on(
         upkeep = Upkeep(app.database, unknown_job_seconds=1e6, refused_payload_seconds=1e6)
 
         await rescuer.run_once()
-        assert [engine.state(one) for one in lost] == ["failed", "failed"]
+        assert [engine.state(run) for run in lost] == ["failed", "failed"]
         await upkeep.run_once()
         left = "SELECT count(*) FROM rota.open_runs WHERE id = ANY (%s)"
         assert engine.one(left, expired) == 0

@@ -138,8 +138,8 @@ async def test_an_update_is_a_reschedule_with_its_audit(schedules: Schedules, mo
     row = schedules.row()
     assert (row["moved_to"], row["next_run_at"]) == (later(310), later(310))
     assert row["version"] == version + 1
-    assert [one["action"] for one in schedules.engine.audit("s")][-1] == "schedule.rescheduled"
-    assert "schedules" in [one.payload for one in schedules.engine.conn.notifies(timeout=0.2)]
+    assert [entry["action"] for entry in schedules.engine.audit("s")][-1] == "schedule.rescheduled"
+    assert "schedules" in [notify.payload for notify in schedules.engine.conn.notifies(timeout=0.2)]
     await schedules.tick(seconds=311)
     assert schedules.words()[1:] == [("superseded", "rescheduled", 4), ("ran", None, 1)]
     assert len(schedules.runs()) == 2

@@ -52,7 +52,7 @@ async def test_a_run_that_hangs(
     assert held(schedules) == waiting
     schedules.engine.succeed(worker, first)
     # One at a time, the oldest first: the next is freed when the one before it ends.
-    left = len([one for one in waiting[1:] if one])
+    left = len([is_waiting for is_waiting in waiting[1:] if is_waiting])
     for number in range(left):
         (claim,) = schedules.engine.claim(worker, 10)
         assert claim["id"] == schedules.runs()[1 + number]["id"]
@@ -175,17 +175,21 @@ async def test_the_end_of_a_run_lands_in_its_row_and_its_schedule(schedules: Sch
     assert (row["state"], row["success"], row["error"]) == ("succeeded", True, None)
     assert row["duration_ms"] is not None
     assert row["lateness_ms"] >= 1000
-    one = schedules.row()
-    assert (one["last_run_success"], one["last_success_for"]) == (True, row["nominal_at"])
-    assert one["last_run_at"] == one["last_success_at"] is not None
-    assert (one["run_count"], one["failures_in_a_row"]) == (1, 0)
+    schedule = schedules.row()
+    assert (schedule["last_run_success"], schedule["last_success_for"]) == (True, row["nominal_at"])
+    assert schedule["last_run_at"] == schedule["last_success_at"] is not None
+    assert (schedule["run_count"], schedule["failures_in_a_row"]) == (1, 0)
     await schedules.tick(seconds=121)
     schedules.engine.fail(worker, schedules.engine.claim_one(worker), "boom")
     row = schedules.ledger()[1]
     assert (row["state"], row["success"], row["error"]) == ("failed", False, "boom")
-    one = schedules.row()
-    assert (one["last_run_success"], one["failures_in_a_row"], one["run_count"]) == (False, 1, 2)
-    assert one["last_success_for"] == schedules.ledger()[0]["nominal_at"]
+    schedule = schedules.row()
+    assert (schedule["last_run_success"], schedule["failures_in_a_row"], schedule["run_count"]) == (
+        False,
+        1,
+        2,
+    )
+    assert schedule["last_success_for"] == schedules.ledger()[0]["nominal_at"]
 
 
 async def test_the_row_outlives_the_run_and_a_retry_is_written_into_it(
@@ -207,8 +211,8 @@ async def test_repeated_failure_pauses(schedules: Schedules) -> None:
     for number in (1, 2):
         await schedules.tick(seconds=60 * number + 1)
         schedules.engine.fail(worker, schedules.engine.claim_one(worker))
-    one = schedules.row()
-    assert (one["paused_by"], one["pause_reason"]) == ("rota", "2 runs failed in a row")
+    schedule = schedules.row()
+    assert (schedule["paused_by"], schedule["pause_reason"]) == ("rota", "2 runs failed in a row")
     await schedules.tick(seconds=301)
     assert len(schedules.runs()) == 2
     schedules.call("resume_schedule", "s")

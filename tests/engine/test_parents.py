@@ -14,7 +14,7 @@ from tests.workers import WorkerProcess
 
 
 async def _asked_for(app: rota.App, run_id: int) -> list[tuple[str, str]]:
-    return [(one.job, one.state) for one in await app.runs.children(run_id)]
+    return [(child.job, child.state) for child in await app.runs.children(run_id)]
 
 
 async def test_from_async_handlers_and_threads(app: rota.App) -> None:
@@ -38,7 +38,9 @@ async def test_from_async_handlers_and_threads(app: rota.App) -> None:
     await run_due(app)
     assert (await app.runs.get(outside.id)).triggered_by == {"type": "code"}
     assert await _asked_for(app, first.id) == [("leaf", "succeeded")] * 5
-    kinds = [(await app.runs.get(one.id)).triggered_by for one in await app.runs.children(first.id)]
+    kinds = [
+        (await app.runs.get(child.id)).triggered_by for child in await app.runs.children(first.id)
+    ]
     assert kinds == [{"type": "code", "run": first.id}] * 4 + [{"type": "sql", "run": first.id}]
     assert await _asked_for(app, second.id) == [("leaf", "succeeded")]
     assert await _asked_for(app, outside.id) == []
@@ -64,13 +66,13 @@ async def test_by_an_event(app: rota.App) -> None:
     (outside,) = await app.emit("order.paid")
     first, second = await branch.enqueue(), await thread.enqueue()
     await run_due(app)
-    told = {"type": "event", "event": "order.paid"}
+    cause = {"type": "event", "event": "order.paid"}
     assert "run" not in (await app.runs.get(outside.id)).triggered_by
     for run, count in ((first, 3), (second, 1)):
         children = await app.runs.children(run.id)
-        kinds = [(await app.runs.get(one.id)).triggered_by for one in children]
+        kinds = [(await app.runs.get(child.id)).triggered_by for child in children]
         assert [{key: it[key] for key in ("type", "event", "run")} for it in kinds] == [
-            told | {"run": run.id}
+            cause | {"run": run.id}
         ] * count
 
 

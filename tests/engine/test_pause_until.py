@@ -30,7 +30,7 @@ async def test_claims_go_on_without_anybody_acting(app: rota.App, engine: Engine
     engine.advance(3601)
 
     claimed = engine.claim(worker, queues=["mail"], jobs=["send"])
-    assert [one["id"] for one in claimed] == [run]
+    assert [claim["id"] for claim in claimed] == [run]
 
 
 async def test_every_reader_sees_it_open_at_once(app: rota.App, engine: Engine) -> None:

@@ -47,8 +47,8 @@ class Several:
     @property
     def on_duty(self) -> int | None:
         """As the parent has said last."""
-        said = [one for one in self.parent.output.splitlines() if "performs the upkeep" in one]
-        return int(said[-1].rpartition("pid=")[2].split()[0]) if said else None
+        lines = [line for line in self.parent.output.splitlines() if "performs the upkeep" in line]
+        return int(lines[-1].rpartition("pid=")[2].split()[0]) if lines else None
 
     def connections(self) -> dict[str, int]:
         return {
@@ -80,11 +80,11 @@ def several(worker_process: Start, engine: Engine) -> Iterator[Callable[..., Sev
         return started[-1]
 
     yield start
-    for one in started:
-        print(one.parent.output)
-        parent = psutil.Process(one.parent.pid) if one.parent.returncode is None else None
+    for process in started:
+        print(process.parent.output)
+        parent = psutil.Process(process.parent.pid) if process.parent.returncode is None else None
         children = parent.children() if parent is not None else []
-        one.parent.close()
+        process.parent.close()
         for child in children:
             child.kill()
 
@@ -188,14 +188,14 @@ class Turns(Loop):
 
 
 async def test_shared_loops_begin_and_end_with_their_process() -> None:
-    loop, scheduler, told = Turns(), Turns(), []
+    loop, scheduler, moves = Turns(), Turns(), []
     shared_loops = SharedLoops([loop], {"due": loop}, scheduler)
-    shared_loops.tell_other = told.append
+    shared_loops.tell_other = moves.append
     shared_loops.take(False)
     await shared_loops.start()
     assert (loop._task, scheduler._task) == (None, None)
     shared_loops.ask("due")
-    assert told == ["due"]
+    assert moves == ["due"]
     shared_loops.take(True)
     await eventually(lambda: loop.count == 1 and scheduler.count == 1)
     shared_loops.ask("due")

@@ -62,7 +62,7 @@ async def test_an_idle_worker_asks_once_a_second(
     definitions = Definitions(app.database, app.config, app.registry, lambda: None)  # type: ignore[arg-type,return-value]
     definitions.pace = resting()
     logs = background.logs  # asks nothing while there is no line
-    loops: list[Loop] = [definitions, *(one for one in background._all if one is not logs)]
+    loops: list[Loop] = [definitions, *(loop for loop in background._all if loop is not logs)]
 
     def note(self: Statements, name: str) -> str:
         asked.append(name)

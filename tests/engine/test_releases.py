@@ -104,8 +104,8 @@ async def test_every_executor_refuses_before_the_body(
         "thread": (bodies.first, bodies.with_required),
         "process": (bodies.first, bodies.with_required),
     }
-    one, two = functions[executor]
-    old, new = release(one, executor=executor), release(two, executor=executor)
+    old_body, new_body = functions[executor]
+    old, new = release(old_body, executor=executor), release(new_body, executor=executor)
     run = await old.ping.enqueue(n=1)
     async with new.app.worker():
         assert "argument mode is missing" in (await until_held(engine, run.id))["last_error"]
@@ -124,10 +124,10 @@ async def test_a_payload_that_no_signature_takes_fails_at_once(
     # Valid for the signature of before, which the job no longer had when it was enqueued.
     late = engine.one("SELECT rota.enqueue('ping', '{\"n\": 1}')")
     await run_due(new.app)
-    for one in (run, late):
-        ended = engine.run(one)
+    for refused in (run, late):
+        ended = engine.run(refused)
         assert (ended["state"], ended["end_reason"]) == ("failed", "payload refused")
-        assert (ended["attempts_used"], engine.attempt_states(one)) == (1, ["failed"])
+        assert (ended["attempts_used"], engine.attempt_states(refused)) == (1, ["failed"])
 
 
 async def test_an_unchecked_payload_of_the_release_before_waits(

@@ -72,7 +72,7 @@ async def test_a_rolling_deployment_loses_no_run(
         # Nobody can take it yet; it waits, and says why.
         early = await new["optional"].enqueue(n=30, language="de")
         await eventually(lambda: engine.run(early.id)["held_by"] == "payload", 30)
-        codes = [one.code for one in (await app.why(early.id)).reasons]
+        codes = [reason.code for reason in (await app.why(early.id)).reasons]
         assert "payload_refused" in codes
         waiting[early] = {"2 30 de"}
     after = worker_process("tests.apps.welcome_second:app")

@@ -93,7 +93,9 @@ async def test_an_end_that_pauses_a_held_schedule_does_not_wait_and_pauses_it_la
     await schedules.tick()
     row = schedules.row()
     assert (row["paused_by"], row["pause_reason"]) == ("rota", "1 run failed")
-    (entry,) = [one for one in schedules.engine.audit("s") if one["action"] == "schedule.paused"]
+    (entry,) = [
+        change for change in schedules.engine.audit("s") if change["action"] == "schedule.paused"
+    ]
     assert entry["actor"] == "rota"
 
 
@@ -128,10 +130,10 @@ async def test_a_time_that_somebody_set_is_gone_from_the_definition_when_it_came
 ) -> None:
     schedules.add()
     schedules.update(next_run_at=START.replace(minute=5))
-    said = "SELECT next_run_at, moved_xid FROM rota.schedules WHERE name = 's'"
-    assert schedules.engine.rows(said)[0]["next_run_at"] == START.replace(minute=5)
+    state = "SELECT next_run_at, moved_xid FROM rota.schedules WHERE name = 's'"
+    assert schedules.engine.rows(state)[0]["next_run_at"] == START.replace(minute=5)
     await schedules.tick(seconds=301)
-    assert schedules.engine.rows(said) == [{"next_run_at": None, "moved_xid": None}]
+    assert schedules.engine.rows(state) == [{"next_run_at": None, "moved_xid": None}]
     assert schedules.row()["next_run_at"] == START.replace(minute=6)
 
 

@@ -194,7 +194,7 @@ def test_an_operator_sees_it_and_can_tell_it_nothing(engine: Engine, app: rota.A
     (found,) = app.workers.sync.list()
     assert (found.id, found.status, found.state) == (worker, "asleep", "gone")
     assert found.asleep_until is not None
-    assert [one.id for one in app.workers.sync.list(status="asleep")] == [worker]
+    assert [asleep.id for asleep in app.workers.sync.list(status="asleep")] == [worker]
     with pytest.raises(rota.RotaError, match="asleep, and returns under another number"):
         app.workers.sync.drain(worker)
     engine.rows("UPDATE rota.workers SET asleep_until = now() - interval '2 minutes'")

@@ -33,9 +33,9 @@ def start(database_url: str) -> Iterator[Start]:
         return started[-1]
 
     yield begin
-    for one in started:
-        print(one.output)
-        one.close()
+    for process in started:
+        print(process.output)
+        process.close()
 
 
 @pytest.fixture

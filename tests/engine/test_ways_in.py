@@ -337,7 +337,7 @@ WAYS: list[tuple[str, str, Any, str]] = [
 
 
 def test_every_way_is_known() -> None:
-    writing = {one.name for one in functions() if WRITES.search(one.text)}
+    writing = {function.name for function in functions() if WRITES.search(function.text)}
     # Ticks have their own test below.
     assert writing - NOT_WAYS.keys() == {name for name, *_ in WAYS if name} | {"write_ticks"}
 
@@ -425,7 +425,9 @@ def test_a_transaction_that_calls_nobody_can_be_prepared(
 
 def test_all_calls_go_by_one_function() -> None:
     """So that one setting stops them all, and every channel is one that cannot be guessed."""
-    assert [one.name for one in functions() if "pg_notify(" in one.text] == ["notify"]
+    assert [function.name for function in functions() if "pg_notify(" in function.text] == [
+        "notify"
+    ]
 
 
 def test_strangers_do_not_know_the_channel(engine: Engine) -> None:

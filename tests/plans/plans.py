@@ -63,7 +63,7 @@ class Watch:
 def _index(node: Node) -> str:
     """What its rows are found with: of its own, or of the bitmap below. Subqueries of a row are
     scans of other relations."""
-    below = [one for one in node.get("Plans", []) if one["Parent Relationship"] == "Outer"]
+    below = [plan for plan in node.get("Plans", []) if plan["Parent Relationship"] == "Outer"]
     names = [
         inner["Index Name"]
         for start in ({**node, "Plans": []}, *below)

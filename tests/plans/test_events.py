@@ -42,7 +42,7 @@ def read(conn: psycopg.Connection[Any], **filters: Any) -> tuple[Watch, list[int
     """What the list read, and the numbers that it has found."""
     seen = Watch(conn)
     found = drive(conn, page_events(limit=PAGE - 1, **filters))
-    return seen, [one.id for one in found.items]
+    return seen, [item.id for item in found.items]
 
 
 def rows_read(seen: Watch) -> float:

@@ -45,7 +45,7 @@ def work_off(engine: Engine, worker: int) -> None:
 
 
 def finish(engine: Engine, worker: int, claims: list[dict[str, Any]]) -> None:
-    ids, attempts = [one["id"] for one in claims], [one["attempt"] for one in claims]
+    ids, attempts = [claim["id"] for claim in claims], [claim["attempt"] for claim in claims]
     engine.rows(FINISH, worker, ids, attempts)
 
 

@@ -82,10 +82,10 @@ ACTS = {
 def test_what_is_done_to_one_run_reads_one(engine: Engine, act: str) -> None:
     def run(is_seen: bool = False) -> Watch | None:
         engine.one(ENQUEUE)
-        one = str(engine.one("SELECT max(run_id) FROM rota.keys"))
-        engine.one(ACTS[act].replace("ID", one))
+        run_id = str(engine.one("SELECT max(run_id) FROM rota.keys"))
+        engine.one(ACTS[act].replace("ID", run_id))
         seen = Watch(engine.conn) if is_seen else None
-        assert engine.one(act.replace("ID", one))
+        assert engine.one(act.replace("ID", run_id))
         return seen
 
     engine.conn.execute("VACUUM ANALYZE rota.keys")

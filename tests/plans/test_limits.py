@@ -56,7 +56,7 @@ def test_claims_of_others_read_nothing_of_what_is_held(engine: Engine) -> None:
     worker = engine.worker("work", "limited")
     seen = Watch(engine.conn)
     claims = engine.claim(worker, 10, jobs=["work", "limited"])
-    assert [one["id"] for one in claims] == runs
+    assert [claim["id"] for claim in claims] == runs
     assert seen.indexes("open_runs") == {"open_runs_claim", "Tid Scan"}
     assert seen.rows_read("open_runs") <= 2 * len(runs)
     seen.plans.clear()

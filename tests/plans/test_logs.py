@@ -67,7 +67,9 @@ def search(
                 if str(node.get("Relation Name", "")).startswith("logs_2")
             }
             # An empty partition costs nothing, however it is read.
-            indexes = {kind(one) for it in logs if seen.rows_read(it) for one in seen.indexes(it)}
+            indexes = {
+                kind(index) for it in logs if seen.rows_read(it) for index in seen.indexes(it)
+            }
             found = page.counted if counted else len(page.lines)
             return found, indexes, sum(map(seen.rows_read, logs))
 

@@ -70,7 +70,7 @@ def test_depths_are_kept_ones(seen: Watch, ask: Execute) -> None:
 
 
 def test_what_runs_is_found_at_the_front_of_its_lane(seen: Watch, ask: Execute) -> None:
-    (worker,) = (one for one in ask(lambda: list_workers(include_gone=False)) if one.running)
+    (worker,) = (row for row in ask(lambda: list_workers(include_gone=False)) if row.running)
     assert worker.running == 3
     assert seen.rows_read("open_runs") <= MANY + LANE + 10
     assert "Seq Scan" not in lanes(seen)

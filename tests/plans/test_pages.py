@@ -65,8 +65,8 @@ def full(server: Server) -> Iterator[psycopg.Connection[Any]]:
     with server.fresh_database() as url, psycopg.connect(url, autocommit=True) as conn:
         Engine(conn).job("work")
         conn.execute("ALTER TABLE rota.schedules DISABLE TRIGGER USER")
-        for one in (SCHEDULES, GROUPS, COUNTS, LEDGER, EDITS):
-            conn.execute(one.encode())
+        for page in (SCHEDULES, GROUPS, COUNTS, LEDGER, EDITS):
+            conn.execute(page.encode())
         conn.execute("ALTER TABLE rota.schedules ENABLE TRIGGER USER")
         conn.execute("VACUUM ANALYZE")
         yield conn
@@ -91,7 +91,7 @@ def test_the_load_reads_each_schedule_once(seen: Watch) -> None:
 
 def test_a_part_of_a_name_is_looked_for_in_each_schedule_once(seen: Watch) -> None:
     found = carry_out(seen, find("S999", 8))
-    assert {one.text for one in found} >= {"s999", "s9990"}
+    assert {row.text for row in found} >= {"s999", "s9990"}
     assert seen.rows_read("schedules") <= 2 * MANY
 
 

@@ -129,8 +129,8 @@ def test_counts_read_little_of_a_long_history(
         seen = Watch(conn)
         wanted = RunFilter.of(filters)
         counts = carry_out(conn, run_lists.count_states(wanted, most=1000, seconds=0))
-        assert {one.state for one in counts} == set(RUN_STATES)
-        assert all(one.runs <= 1000 for one in counts if one.state in END_STATES)
+        assert {count.state for count in counts} == set(RUN_STATES)
+        assert all(count.runs <= 1000 for count in counts if count.state in END_STATES)
         ended = sum(seen.rows_read(it) for it in _relations(seen) if it.startswith("ended_runs"))
         assert ended < 15_000, filters
 

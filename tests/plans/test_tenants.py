@@ -72,5 +72,5 @@ def test_a_claim_of_others_reads_nothing_of_a_paused_tenant(
     seen = Watch(waiting)
     claims = engine.claim(worker, 10, queues=["q0", "q1", "q2"])
     assert len(claims) == 10
-    assert {one["tenant"] for one in claims} == {"blue"}
+    assert {claim["tenant"] for claim in claims} == {"blue"}
     assert seen.rows_read("open_runs") < 200

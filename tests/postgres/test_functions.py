@@ -143,7 +143,7 @@ def test_no_function_names_a_table_that_its_caller_may_have(conn: psycopg.Connec
     ):
         text = _code(body)
         own = set(_EXPRESSION.findall(text))
-        loose |= {(name, one) for one in set(_TABLE.findall(text)) - own - known}
+        loose |= {(name, match) for match in set(_TABLE.findall(text)) - own - known}
     # Transition tables; the last one's function runs as whoever has made the trigger.
     assert loose == {
         ("watch_rows", "new_rows"), ("watch_rows", "old_rows"), ("count_decisions", "decided")

@@ -74,9 +74,9 @@ def test_odd_values_are_refused_in_words(conn: psycopg.Connection[Any], table: s
         if column.name not in names:
             continue
         refused = [_refusal(conn, write) for write in odd_writes(column)]
-        told = [error for error in refused if error is not None and error.sqlstate == "RO002"]
-        assert told, column
-        assert any(str(error).startswith(f"{column.name} of {table[:-1]}") for error in told)
+        errors = [error for error in refused if error is not None and error.sqlstate == "RO002"]
+        assert errors, column
+        assert any(str(error).startswith(f"{column.name} of {table[:-1]}") for error in errors)
 
 
 def _refusal(conn: psycopg.Connection[Any], write: sql.Composed) -> psycopg.Error | None:

@@ -38,7 +38,7 @@ async def test_a_large_answer_has_the_same_values(app: rota.App) -> None:
     def plan(is_large: bool) -> Plan[Rows]:
         return (yield Execute("stats/clock", {"job": None}, is_large=is_large))
 
-    (text,), (binary,) = [await app.database.run(plan(one)) for one in (False, True)]
+    (text,), (binary,) = [await app.database.run(plan(is_binary)) for is_binary in (False, True)]
     assert text.keys() == binary.keys()
     assert {name: type(it) for name, it in text.items()} == {
         name: type(it) for name, it in binary.items()

@@ -63,7 +63,7 @@ async def test_an_instant_that_python_cannot_hold_is_shown(app: rota.App, is_bin
         rows = read_again(cursor, named_row(cursor))
     shown = [str(row["at"]) for row in rows]
     assert shown[:2] == ["unreadable: infinity", "unreadable: -infinity"]
-    assert all("unreadable" in one for one in shown[2:4])
+    assert all("unreadable" in text for text in shown[2:4])
     assert rows[4]["at"] == datetime(2026, 1, 1, tzinfo=UTC)
     assert rows[1]["at"] < rows[2]["at"] + timedelta(1) < rows[4]["at"] < rows[0]["at"]
     assert copy.deepcopy(rows[0]["at"]).isoformat() == "unreadable: infinity"

@@ -53,12 +53,14 @@ def _rows(conn: psycopg.Connection[Any], schema: str) -> Iterator[tuple[str, str
         yield f"rows {table}: all", "\n".join(sorted(_INSTANT.sub('"…"', row) for (row,) in rows))
 
 
-def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+def differences(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
     """Empty if both are the same; else a line or a diff for each thing that is not."""
-    found = [f"only in the first: {key}" for key in sorted(one.keys() - other.keys())]
-    found += [f"only in the second: {key}" for key in sorted(other.keys() - one.keys())]
-    for key in sorted(one.keys() & other.keys()):
-        if one[key] != other[key]:
-            lines = difflib.unified_diff(one[key].split("\n"), other[key].split("\n"), lineterm="")
+    found = [f"only in the first: {key}" for key in sorted(first.keys() - second.keys())]
+    found += [f"only in the second: {key}" for key in sorted(second.keys() - first.keys())]
+    for key in sorted(first.keys() & second.keys()):
+        if first[key] != second[key]:
+            lines = difflib.unified_diff(
+                first[key].split("\n"), second[key].split("\n"), lineterm=""
+            )
             found.append("\n".join([f"differs: {key}", *list(lines)[2:]]))
     return found

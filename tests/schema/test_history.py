@@ -33,13 +33,13 @@ def columns() -> set[str]:
 
 
 def test_these_write_it() -> None:
-    writing = {one.name for one in functions() if _INSERT.search(one.text)}
+    writing = {function.name for function in functions() if _INSERT.search(function.text)}
     assert writing == set(LEAVES_OUT)
 
 
 @pytest.mark.parametrize("name", LEAVES_OUT)
 def test_every_column_is_written_or_known_to_be_empty(name: str) -> None:
-    (text,) = [one.text for one in functions() if one.name == name]
+    (text,) = [function.text for function in functions() if function.name == name]
     (written,) = _INSERT.findall(text)
     names = [column.strip() for column in written.split(",")]
     assert columns() - set(names) == LEAVES_OUT[name]

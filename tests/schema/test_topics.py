@@ -23,7 +23,7 @@ _TEXT_OR_COMMENT = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\$(?!body\$)(\w+)\$.*?\$
 
 
 def test_everything_is_defined_once() -> None:
-    found = Counter(one.name for one in FUNCTIONS)
+    found = Counter(function.name for function in FUNCTIONS)
     for path in files():
         found.update(_CREATES.findall(path.read_text("utf-8")))
     assert [name for name, times in found.items() if times > 1] == []
@@ -63,33 +63,33 @@ def test_a_table_says_what_it_holds() -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("one", FUNCTIONS, ids=lambda one: one.name)
-def test_a_function_has_its_contract(one: Function) -> None:
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
+def test_a_function_has_its_contract(function: Function) -> None:
     """Prose, then who calls it and what it locks, as the files say it now."""
-    words = " ".join(line.removeprefix("--").strip() for line in one.above.splitlines())
-    wanted = reference_lines(one, CALLERS[one.name])
+    words = " ".join(line.removeprefix("--").strip() for line in function.above.splitlines())
+    wanted = reference_lines(function, CALLERS[function.name])
     assert words.endswith(wanted.replace("\n", " ")), (
-        f"{one.file}, {one.name}: the contract ends with\n" + as_comment(wanted)
+        f"{function.file}, {function.name}: the contract ends with\n" + as_comment(wanted)
     )
     prose = words.removesuffix(wanted.replace("\n", " ")).strip()
-    assert len(prose) > 10, f"{one.file}: what {one.name} does is not said above it"
+    assert len(prose) > 10, f"{function.file}: what {function.name} does is not said above it"
     assert "Called by:" not in prose
 
 
 def test_one_function_says_what_holds_a_run() -> None:
     """A hold that is decided elsewhere forgets the others: a suspect ran beside its neighbours."""
     elsewhere = [
-        f"{one.name}: {found[0]}"
-        for one in FUNCTIONS
-        for found in re.finditer(r"(?<![.\w])held_by = (?!rota\.hold_of\()[^\n]*", one.text)
-        if (one.name, found[0]) != ("claim_suspect", "held_by = NULL")  # it runs
+        f"{function.name}: {found[0]}"
+        for function in FUNCTIONS
+        for found in re.finditer(r"(?<![.\w])held_by = (?!rota\.hold_of\()[^\n]*", function.text)
+        if (function.name, found[0]) != ("claim_suspect", "held_by = NULL")  # it runs
     ]
     assert elsewhere == []
     silent = [
-        one.name
-        for one in FUNCTIONS
-        if re.search(r"INSERT INTO rota\.open_runs \([^)]*\bheld_by\b", one.text)
-        and "rota.hold_of(" not in one.text
+        function.name
+        for function in FUNCTIONS
+        if re.search(r"INSERT INTO rota\.open_runs \([^)]*\bheld_by\b", function.text)
+        and "rota.hold_of(" not in function.text
     ]
     assert silent == []
 

@@ -67,7 +67,7 @@ _CALLED = re.compile(r'\bcall\(\s*"(\w+)"')
 def callers(directory: Path = SCHEMA) -> dict[str, list[str]]:
     """Who calls each function: other functions, views and tables by their names, the program's
     statements by their files, and users where the reference tells them about it."""
-    found: dict[str, set[str]] = {one.name: set() for one in functions(directory)}
+    found: dict[str, set[str]] = {function.name: set() for function in functions(directory)}
     for caller, text in [*_in_schema(directory), *_in_program()]:
         for name in {*_NAMED.findall(text), *_AGGREGATED.findall(text), *_CALLED.findall(text)}:
             if name in found and name != caller:
@@ -79,8 +79,8 @@ def callers(directory: Path = SCHEMA) -> dict[str, list[str]]:
 
 
 def _in_schema(directory: Path) -> Iterator[tuple[str, str]]:
-    for one in functions(directory):
-        yield one.name, _code(one.text.partition(" AS $")[2] or one.text)
+    for function in functions(directory):
+        yield function.name, _code(function.text.partition(" AS $")[2] or function.text)
     for path in sorted(directory.glob("*.sql")):
         text = _without_blank_lines(path.read_text("utf-8"))
         for match in re.finditer(
@@ -111,9 +111,9 @@ def _code(text: str) -> str:
     return re.sub(r"--[^\n]*", "", text)
 
 
-def locks(one: Function) -> list[str]:
+def locks(function: Function) -> list[str]:
     """What a function locks, by its text: rows of rota.locks, and rows of other tables."""
-    code = _code(one.text)
+    code = _code(function.text)
     named = [
         f'"{name}"' if how == "take" else f'"{name}" if it is free'
         for how, name in dict.fromkeys(_LOCKED.findall(code))
@@ -126,11 +126,11 @@ def locks(one: Function) -> list[str]:
     return named
 
 
-def reference_lines(one: Function, who: list[str]) -> str:
+def reference_lines(function: Function, who: list[str]) -> str:
     """The last lines of a contract: who calls it, and what it locks."""
-    told = []
-    if who and not one.is_trigger:
-        told.append("Called by: " + (", ".join(who) if len(who) <= MOST_CALLERS else "many") + ".")
-    if held := locks(one):
-        told.append("Locks: " + ", ".join(held) + ".")
-    return "\n".join(told)
+    lines = []
+    if who and not function.is_trigger:
+        lines.append("Called by: " + (", ".join(who) if len(who) <= MOST_CALLERS else "many") + ".")
+    if held := locks(function):
+        lines.append("Locks: " + ", ".join(held) + ".")
+    return "\n".join(lines)

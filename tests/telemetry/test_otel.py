@@ -77,9 +77,13 @@ async def test_an_attempt_is_a_child_of_its_enqueue_and_that_of_the_caller(
     assert is_child(attempt, enqueue)
     assert is_child(spans.one("inside"), attempt)
     assert (enqueue.kind, attempt.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
-    told = dict(attempt.attributes or {})
-    assert (told["rota.job"], told["rota.queue"], told["rota.run_id"]) == ("send", "mail", run.id)
-    assert (told["rota.attempt"], told["rota.outcome"]) == (1, "succeeded")
+    attributes = dict(attempt.attributes or {})
+    assert (attributes["rota.job"], attributes["rota.queue"], attributes["rota.run_id"]) == (
+        "send",
+        "mail",
+        run.id,
+    )
+    assert (attributes["rota.attempt"], attributes["rota.outcome"]) == (1, "succeeded")
     assert (enqueue.attributes or {})["rota.run_id"] == run.id
     assert attempt.status.status_code is StatusCode.UNSET
 
@@ -225,8 +229,11 @@ async def test_an_event_is_the_parent_of_what_it_starts(app: rota.App, spans: Sp
     assert is_child(event, spans.one("request"))
     assert is_child(spans.one("run bill"), event)
     assert is_child(spans.one("run ship"), event)
-    told = dict(event.attributes or {})
-    assert (told["rota.event"], told["messaging.batch.message_count"]) == ("order.paid", 2)
+    attributes = dict(event.attributes or {})
+    assert (attributes["rota.event"], attributes["messaging.batch.message_count"]) == (
+        "order.paid",
+        2,
+    )
     assert (spans.one("run bill").attributes or {})["rota.triggered_by"] == "event"
 
 
@@ -284,10 +291,10 @@ async def test_a_schedules_run_begins_a_trace_and_names_the_schedule(
     await run_due(app)
     span = spans.one("run work")
     assert span.parent is None
-    told = dict(span.attributes or {})
-    assert (told["rota.schedule"], told["rota.triggered_by"]) == ("often", "scheduler")
+    attributes = dict(span.attributes or {})
+    assert (attributes["rota.schedule"], attributes["rota.triggered_by"]) == ("often", "scheduler")
     (nominal,) = conn.execute("SELECT nominal_at FROM rota.occurrences").fetchone() or ()
-    assert datetime.fromisoformat(str(told["rota.scheduled_for"])) == nominal
+    assert datetime.fromisoformat(str(attributes["rota.scheduled_for"])) == nominal
 
 
 async def test_without_a_provider_nothing_is_written_and_a_context_is_passed_on(

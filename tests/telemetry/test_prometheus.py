@@ -26,9 +26,9 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 def samples(totals: Metrics) -> Samples:
     text = render(totals)[0].decode()
     return {
-        (one.name, tuple(sorted(one.labels.items()))): one.value
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
-        for one in family.samples
+        for sample in family.samples
     }
 
 
@@ -47,9 +47,9 @@ HEALTH = FleetHealth(
 
 def test_every_metric_is_on_the_page_even_when_nothing_has_happened() -> None:
     text = render(Metrics([], [], [], HEALTH))[0].decode()
-    for one in METRICS:
-        name = f"{one.name}_total" if one.kind == "counter" else one.name
-        assert f"# TYPE {name} {one.kind}" in text, one.name
+    for metric in METRICS:
+        name = f"{metric.name}_total" if metric.kind == "counter" else metric.name
+        assert f"# TYPE {name} {metric.kind}" in text, metric.name
     found = samples(Metrics([], [], [], HEALTH))
     assert value(found, "rota_late_ends_total") == 0
     assert value(found, "rota_duplicates_total") == 3
@@ -81,9 +81,10 @@ def test_histograms_are_cumulative_and_agree_with_their_counters() -> None:
 
 def test_queues_beyond_the_limit_are_one() -> None:
     depths = [QueueDepth(f"q{n:03}", 0, 0, n, 0, 0, float(n)) for n in range(MOST_QUEUES + 5)]
-    one = [1] + [0] * (BUCKETS - 1)
+    buckets = [1] + [0] * (BUCKETS - 1)
     counts = [
-        Counter("pickups", {"queue": f"q{n:03}"}, 1, 0.0, one, 0.0) for n in range(MOST_QUEUES + 5)
+        Counter("pickups", {"queue": f"q{n:03}"}, 1, 0.0, buckets, 0.0)
+        for n in range(MOST_QUEUES + 5)
     ]
     found = samples(Metrics(depths, [], counts, HEALTH))
     queues = {labels for name, labels in found if name == "rota_queue_oldest_seconds"}

@@ -48,9 +48,9 @@ def _runs(conn: psycopg.Connection[Any]) -> int:
 def test_tests_of_django_run_on_its_own_database(
     manage: Manage, conn: psycopg.Connection[Any]
 ) -> None:
-    said = manage("test")
-    assert said.returncode == 0, said.stdout + said.stderr
-    assert "Ran 4 tests" in said.stderr
+    result = manage("test")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "Ran 4 tests" in result.stderr
     assert _runs(conn) == 0
 
 
@@ -58,18 +58,18 @@ def test_without_the_runner_tests_do_not_reach_the_real_database(
     manage: Manage, conn: psycopg.Connection[Any]
 ) -> None:
     plain = "django.test.runner.DiscoverRunner"
-    said = manage("test", "orders.tests.OnCommit", SITE_TEST_RUNNER=plain)
-    assert said.returncode == 1
-    assert "Django is under test, and this application would use the database" in said.stderr
-    assert "rota.testing.django.TestRunner" in said.stderr
+    result = manage("test", "orders.tests.OnCommit", SITE_TEST_RUNNER=plain)
+    assert result.returncode == 1
+    assert "Django is under test, and this application would use the database" in result.stderr
+    assert "rota.testing.django.TestRunner" in result.stderr
     assert _runs(conn) == 0
     assert conn.execute("SELECT count(*) FROM rota.jobs WHERE name = 'charge'").fetchone() == (0,)
 
 
 def test_the_application_is_named_in_the_settings(manage: Manage) -> None:
-    said = manage("test", SITE_ROTA_APP="orders.jobs:nothing")
-    assert said.returncode == 1
-    assert "needs the setting ROTA_APP" in said.stderr
+    result = manage("test", SITE_ROTA_APP="orders.jobs:nothing")
+    assert result.returncode == 1
+    assert "needs the setting ROTA_APP" in result.stderr
 
 
 # As docs/guides/django.md tells it, with pytest-django.
@@ -123,12 +123,12 @@ def test_with_pytest_django(
         parts = conninfo_to_dict(database_url)
         given = {"PGPASSWORD": str(parts.pop("password", None) or "")}
         url = make_conninfo(**parts)
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--ds", "site_settings"],
         cwd=tmp_path, env=environment(url, **given), capture_output=True, text=True, timeout=250,
     )  # fmt: skip
-    assert said.returncode == 0, said.stdout + said.stderr
-    assert "4 passed" in said.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "4 passed" in result.stdout
     assert _runs(conn) == 0
 
 
@@ -137,8 +137,8 @@ def test_with_pytest_django(
 
 @pytest.fixture
 def worker(database_url: str, manage: Manage) -> Iterator[subprocess.Popen[bytes]]:
-    said = manage("migrate", "--run-syncdb")
-    assert said.returncode == 0, said.stderr
+    result = manage("migrate", "--run-syncdb")
+    assert result.returncode == 0, result.stderr
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "rota", "worker", "--app", "worker:app", "--poll", "0.2s"],
         cwd=SITE, env=environment(database_url, ROTA_RUNS_BACKOFF_BASE_SECONDS="0.1"),
@@ -156,7 +156,7 @@ def test_handlers_recover_when_the_server_has_closed_their_connection(
     after that there is a new one."""
     conn.execute("INSERT INTO orders_order (id, is_paid) VALUES (1, false)")
     app = rota.App(database_url, name="test")
-    eventually_sync(lambda: job in [one.name for one in app.jobs.sync.list()], 60)
+    eventually_sync(lambda: job in [known.name for known in app.jobs.sync.list()], 60)
     for _ in range(2):
         for _ in range(2):
             app.runs.sync.enqueue(job, {"order_id": 1}).wait_sync(60)
@@ -174,7 +174,7 @@ def test_a_coroutine_leaves_no_connection_behind(
 ) -> None:
     conn.execute("INSERT INTO orders_order (id, is_paid) VALUES (1, true)")
     app = rota.App(database_url, name="test")
-    eventually_sync(lambda: "look" in [one.name for one in app.jobs.sync.list()], 60)
+    eventually_sync(lambda: "look" in [known.name for known in app.jobs.sync.list()], 60)
     assert app.runs.sync.enqueue("look", {"order_id": 1}).wait_sync(60) is True
 
     def is_closed() -> bool:

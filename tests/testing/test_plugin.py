@@ -66,17 +66,17 @@ def test_without_an_application_it_says_how_to_name_one(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("nowhere:app", "rota_app: no module named nowhere; is its directory on sys.path?"),
         ("jobs:other", "rota_app: jobs:other is 7, not a rota.App"),
         ("jobs:nothing", "rota_app: jobs:nothing is None, not a rota.App"),
     ],
 )
-def test_a_wrong_name_is_told(project: Path, name: str, said: str) -> None:
+def test_a_wrong_name_is_told(project: Path, name: str, message: str) -> None:
     done = run_pytest(project, "-o", f"rota_app={name}")
     assert done.returncode == 1
-    assert said in done.stdout
+    assert message in done.stdout
 
 
 def test_the_application_may_be_given_by_a_fixture(project: Path, database_url: str) -> None:

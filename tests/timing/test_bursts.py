@@ -78,24 +78,24 @@ def tick(clock: float = 60, *, place: Place, **fields: Any) -> Tick:
 
 
 def start(found: Tick) -> float:
-    (one,) = found.occurrences
-    assert one.start_at is not None
-    return (one.start_at - T0).total_seconds()
+    (occurrence,) = found.occurrences
+    assert occurrence.start_at is not None
+    return (occurrence.start_at - T0).total_seconds()
 
 
 def test_the_start_moves_and_the_nominal_time_does_not() -> None:
     found = tick(place=Place(29, 30, 10))
-    (one,) = found.occurrences
-    assert (one.nominal_at, one.decision) == (T0 + timedelta(seconds=60), "ran")
+    (occurrence,) = found.occurrences
+    assert (occurrence.nominal_at, occurrence.decision) == (T0 + timedelta(seconds=60), "ran")
     assert start(found) == 62
-    assert one.details == {"burst": {"place": 30, "of": 30}}
+    assert occurrence.details == {"burst": {"place": 30, "of": 30}}
     assert found.next_run_at == T0 + timedelta(seconds=120)
 
 
 def test_one_of_the_first_says_nothing() -> None:
-    (one,) = tick(place=Place(3, 30, 10)).occurrences
-    assert one.details is None
-    assert one.start_at == one.nominal_at
+    (occurrence,) = tick(place=Place(3, 30, 10)).occurrences
+    assert occurrence.details is None
+    assert occurrence.start_at == occurrence.nominal_at
 
 
 def test_what_is_caught_up_is_spread_from_now() -> None:
@@ -122,7 +122,9 @@ def test_what_is_skipped_has_no_start() -> None:
         ),
         lambda: 0.5,
     )  # fmt: skip
-    assert [(one.reason, one.details) for one in found.occurrences] == [("overlap", None)]
+    assert [(occurrence.reason, occurrence.details) for occurrence in found.occurrences] == [
+        ("overlap", None)
+    ]
 
 
 def test_counted_from_the_end_it_keeps_to_half_its_interval() -> None:

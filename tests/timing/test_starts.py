@@ -25,7 +25,7 @@ WEEKS = tuple(
 
 def stepped(timing: Timing, after: datetime, until: datetime, most: int) -> list[int]:
     found = timing.between(after, until, most)
-    return [(one.at - EPOCH) // timedelta(seconds=1) for one in found]
+    return [(start.at - EPOCH) // timedelta(seconds=1) for start in found]
 
 
 @pytest.mark.parametrize("zone", ZONES)

@@ -48,7 +48,7 @@ def test_times_strictly_increase_within_their_range(
     timing: Timing, after: datetime, span: timedelta
 ) -> None:
     times = [it.at for it in timing.between(after, after + span, 2000, include_skipped=True)]
-    assert all(one < other for one, other in pairwise(times))
+    assert all(earlier < other for earlier, other in pairwise(times))
     assert all(after < at <= after + span for at in times)
     assert all(at.tzinfo is UTC for at in times)
 

@@ -26,8 +26,8 @@ def middle(rounds: Sequence[Sequence[Measurement]]) -> list[Measurement]:
         Measurement(
             name=same[0].name,
             unit=same[0].unit,
-            rota=median(one.rota for one in same),
-            floor=None if same[0].floor is None else median(one.floor or 0.0 for one in same),
+            rota=median(figure.rota for figure in same),
+            floor=None if same[0].floor is None else median(figure.floor or 0.0 for figure in same),
         )
         for same in zip(*rounds, strict=True)
     ]

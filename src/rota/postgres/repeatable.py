@@ -129,22 +129,22 @@ class Objects:
     def _present(self) -> dict[str, list[str]]:
         return dict(self._run("migrate/objects"))
 
-    def _create(self, one: Definition, *, is_new: bool) -> None:
-        self._conn.execute(self._render(one.replacing))
-        for right in self._rights.get(one.key, ()) if is_new else ():
+    def _create(self, definition: Definition, *, is_new: bool) -> None:
+        self._conn.execute(self._render(definition.replacing))
+        for right in self._rights.get(definition.key, ()) if is_new else ():
             self._conn.execute(right.encode())
-        for statement in one.added:
+        for statement in definition.added:
             self._conn.execute(self._render(statement))
 
-    def _is_replaceable(self, one: Definition) -> bool:
+    def _is_replaceable(self, definition: Definition) -> bool:
         """Return whether Postgres can replace the object, by trying it. Other errors are raised
         later, when the objects that it needs exist."""
-        kind, name = one.key.split(" ", 1)
+        kind, name = definition.key.split(" ", 1)
         if kind == "trigger":
-            return not one.is_constraint
+            return not definition.is_constraint
         try:
             with self._conn.transaction(force_rollback=True):
-                self._conn.execute(self._render(one.replacing))
+                self._conn.execute(self._render(definition.replacing))
                 # A function with other parameters is created beside the existing one.
                 return sum(not depth for *_, depth, _ in self._dependents(kind, name)) == 1
         except _NOT_REPLACEABLE:

@@ -113,8 +113,8 @@ def _queues(before: Changes, now: Changes) -> Iterator[Event]:
         yield Event("stats.changed", sums | {"attempts": attempts})
 
 
-def _depth(one: Any) -> dict[str, int]:
-    return {name: 0 if one is None else getattr(one, name) for name in _DEPTH}
+def _depth(counts: Any) -> dict[str, int]:
+    return {name: 0 if counts is None else getattr(counts, name) for name in _DEPTH}
 
 
 def _workers(before: Changes, now: Changes) -> Iterator[Event]:

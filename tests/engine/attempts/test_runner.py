@@ -188,7 +188,9 @@ async def test_why_it_was_stopped_decides(
     runner.stop_all(stop)
     await task
     assert not task.cancelling()
-    reasons = [one.end_reason if isinstance(one, Ended) else one for one in sink.outcomes]
+    reasons = [
+        outcome.end_reason if isinstance(outcome, Ended) else outcome for outcome in sink.outcomes
+    ]
     assert reasons == ([] if expected is None else [expected])
     assert sink.successes == []
     assert sink.wakes == (expected is None)

@@ -69,7 +69,7 @@ async def test_one_round_trip_ends_and_claims(desk: Desk, engine: Engine) -> Non
     assert (len(desk.ends), desk.ends.ids()) == (3, {first.id, second.id, third.id})
     claims = await desk.ends.exchange(desk.feed, desk.request(1))
     assert claims is not None
-    assert [one.id for one in claims] == [third.id], "it has its old place"
+    assert [claim.id for claim in claims] == [third.id], "it has its old place"
     assert desk.ends.take_news() == EndNews(is_written=True)
     assert engine.run(first.id)["result"] == {"n": 1}
     assert (engine.state(first.id), engine.state(second.id)) == ("succeeded", "failed")

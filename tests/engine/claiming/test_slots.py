@@ -212,6 +212,6 @@ async def test_who_waits_for_a_claim_that_broke_off_is_told() -> None:
     waiting = asyncio.create_task(_await(commit))
     await asyncio.sleep(0)
     commit.broke_off()
-    for one in (waiting, _await(commit)):
+    for task in (waiting, _await(commit)):
         with pytest.raises(LeaseLost):
-            await one
+            await task

@@ -36,7 +36,7 @@ class Heard:
     """What a handler said, in order, and a way to wait for it."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[Any, ...]] = []
+        self.output: list[tuple[Any, ...]] = []
         self._news = asyncio.Event()
 
     def on_log(self, level: str, message: str, fields: dict[str, Any]) -> None:
@@ -46,13 +46,13 @@ class Heard:
         self._add(("progress", fraction, message))
 
     def _add(self, what: tuple[Any, ...]) -> None:
-        self.said.append(what)
+        self.output.append(what)
         self._news.set()
 
     async def pid(self) -> int:
         """The process that the first log line names."""
         await self._news.wait()
-        pid = self.said[0][3]["pid"]
+        pid = self.output[0][3]["pid"]
         assert isinstance(pid, int)
         return pid
 
@@ -135,8 +135,8 @@ async def test_context_delivers_logs_and_progress_in_order(executor: ChildPool) 
     for number in range(3):
         expected.append(("log", "info", "line", {"number": number}))
         expected.append(("progress", number / 3, f"step {number}"))
-    assert heard.said[:-1] == expected
-    kind, level, message, fields = heard.said[-1]
+    assert heard.output[:-1] == expected
+    kind, level, message, fields = heard.output[-1]
     assert (kind, level, message) == ("log", "error", "odd")
     assert fields["user"] == "7"
     assert fields["big"] == str(1 << 80)
@@ -281,7 +281,7 @@ async def test_last_words_of_a_dead_child_are_heard(executor: ChildPool) -> None
     heard = Heard()
     with pytest.raises(ChildDied):
         await executor.call(make_call(handlers.speak_and_die, {}, heard, context="ctx"))
-    assert heard.said == [("log", "info", "last words", {})]
+    assert heard.output == [("log", "info", "last words", {})]
 
 
 async def test_death_is_seen_though_a_fork_keeps_the_channel_open(

@@ -78,7 +78,7 @@ class Wall:
 
     def execute(self, *statements: str) -> None:
         """A function of these statements."""
-        self.declare(" ".join(f"EXECUTE $do${one}$do$;" for one in statements))
+        self.declare(" ".join(f"EXECUTE $do${statement}$do$;" for statement in statements))
 
     def declare(self, body: str) -> None:
         self.own(
@@ -91,11 +91,11 @@ class Wall:
 
     def caught(self) -> set[str]:
         """Everybody but the role."""
-        said = self.admin.rows(
+        caught = self.admin.rows(
             "SELECT who FROM tricks.caught UNION"
             " SELECT substr(message, 8) FROM rota.logs WHERE message LIKE 'ran as %'"
         )
-        return {row["who"] for row in said} - {self.role}
+        return {row["who"] for row in caught} - {self.role}
 
 
 @pytest.fixture

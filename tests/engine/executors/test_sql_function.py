@@ -138,8 +138,8 @@ async def test_success_false_keeps_the_writes_of_each_attempt(
     )
     run = await carry_out(app, engine)
     assert (run["state"], run["message"]) == ("failed", "two are missing")
-    assert [one["details"] for one in engine.attempts(run["id"])] == [{"missing": 2}] * 2
-    assert [one["error"] for one in engine.attempts(run["id"])] == ["two are missing"] * 2
+    assert [attempt["details"] for attempt in engine.attempts(run["id"])] == [{"missing": 2}] * 2
+    assert [attempt["error"] for attempt in engine.attempts(run["id"])] == ["two are missing"] * 2
     assert effects(engine) == [1, 1]
 
 

@@ -16,16 +16,16 @@ class Worker:
 
     def __init__(self) -> None:
         self.is_idle = False
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     def restart(self, loop: str) -> None:
-        self.told.append(f"restart {loop}")
+        self.calls.append(f"restart {loop}")
 
     def give_up(self) -> None:
-        self.told.append("give up")
+        self.calls.append("give up")
 
     def end_failing(self) -> None:
-        self.told.append("end")
+        self.calls.append("end")
 
 
 class Time:
@@ -101,11 +101,11 @@ def test_its_own_work_costs_a_worker_its_identity_then_its_process(
     clock.now += 61
     judge.look()
     judge.look()
-    assert worker.told == ["give up"]
+    assert worker.calls == ["give up"]
     turns.failed(ValueError("broken"))
     clock.now += 61
     judge.look()
-    assert worker.told == ["give up", "end"]
+    assert worker.calls == ["give up", "end"]
 
 
 @pytest.mark.parametrize(("well_for", "second"), [(121, "give up"), (119, "end")])
@@ -123,7 +123,7 @@ def test_one_that_recovered_for_a_while_begins_from_the_start(
         judge.look()
         turns.went_well()
         clock.now += well_for
-    assert worker.told == ["give up", second]
+    assert worker.calls == ["give up", second]
 
 
 def test_nobodys_run_is_cut_off_for_the_fleets_work(health: Health, clock: Time) -> None:
@@ -132,10 +132,10 @@ def test_nobodys_run_is_cut_off_for_the_fleets_work(health: Health, clock: Time)
     health.of("scheduler").failed(ValueError("broken"))
     clock.now += 61
     judge.look()
-    assert worker.told == []
+    assert worker.calls == []
     worker.is_idle = True
     judge.look()
-    assert worker.told == ["give up"]
+    assert worker.calls == ["give up"]
 
 
 def test_housekeeping_costs_nothing(health: Health, clock: Time) -> None:
@@ -147,20 +147,20 @@ def test_housekeeping_costs_nothing(health: Health, clock: Time) -> None:
     clock.now += 62
     judge.look()
     judge.look()
-    assert worker.told == ["restart upkeep"]
+    assert worker.calls == ["restart upkeep"]
     words = "logs: ValueError: broken; upkeep: RuntimeError: it was stuck"
     assert health.report.trouble == words
     health.of("feeder").failed(ValueError("broken"))
     clock.now += 61
     judge.look()
-    assert worker.told[-1] == "give up"
+    assert worker.calls[-1] == "give up"
 
 
 def test_an_outage_in_rotas_own_words_is_one_too(health: Health) -> None:
     """A loop that works through the use cases of operators gets their errors."""
     away = psycopg.OperationalError("connection failed: Connection refused")
-    told = DatabaseError("the database did not answer")
-    told.__cause__ = away
+    error = DatabaseError("the database did not answer")
+    error.__cause__ = away
     assert health.of("feeder").failed(away) is False
-    assert health.of("bulk actions").failed(told) is False
+    assert health.of("bulk actions").failed(error) is False
     assert health.of("bulk actions").failed(DatabaseError("something else")) is True

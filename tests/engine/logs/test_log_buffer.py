@@ -87,13 +87,13 @@ async def test_a_full_buffer_drops_and_tells_each_attempt(
     buffer.add(quiet, "info", "hello", {}, monotonic_ns())
     assert buffer.dropped_total == 8
     await buffer.run_once()
-    told = "log lines were dropped: the buffer was full"
+    message = "log lines were dropped: the buffer was full"
     assert [(it["run_id"], it["seq"], it["message"], it["fields"]) for it in lines(engine)] == [
         (1, 1, "line 0", None),
         (1, 2, "line 1", None),
         (1, 3, "line 2", None),
-        (1, 4, told, {"dropped": 7}),
-        (2, 1, told, {"dropped": 1}),
+        (1, 4, message, {"dropped": 7}),
+        (2, 1, message, {"dropped": 1}),
     ]
     buffer.add(loud, "info", "again", {}, monotonic_ns())
     await buffer.run_once()
@@ -141,10 +141,10 @@ async def test_threads_get_one_sequence(
             buffer.add(attempt, "info", "x", {"n": n}, monotonic_ns())
 
     threads = [threading.Thread(target=talk) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     await buffer.run_once()
     assert [it["seq"] for it in lines(engine)] == list(range(1, 801))
 

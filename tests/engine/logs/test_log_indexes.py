@@ -127,9 +127,9 @@ async def test_two_workers_build_it_once(app: rota.App, engine: Engine) -> None:
     make_partitions(engine.conn, 3)
     write(engine.conn, "words", 2 * DAY)
     workers = [LogIndexes(app.database) for _ in range(2)]
-    await asyncio.gather(*(one.run_once() for one in workers))
-    for one in [*workers, *workers]:
-        await one.run_once()
+    await asyncio.gather(*(worker.run_once() for worker in workers))
+    for worker in [*workers, *workers]:
+        await worker.run_once()
     assert [is_valid for _, is_valid in built(engine)] == [True]
 
 

@@ -140,9 +140,9 @@ async def test_at_once_it_does_not_wait_for_what_runs_longer(make_app: MakeApp) 
     await asyncio.wait_for(worker.wait_stopped(), 20)
     found = await app.runs.get(run.id)
     assert (found.state, found.attempts_used) == ("queued", 0), "no attempt is spent"
-    told = await app.workers.get(worker.id)
-    assert (told.state, told.is_to_hurry, told.drain_requested_by) == ("gone", True, "ada")
-    assert told.drain_reason == "new kernel"
+    gone = await app.workers.get(worker.id)
+    assert (gone.state, gone.is_to_hurry, gone.drain_requested_by) == ("gone", True, "ada")
+    assert gone.drain_reason == "new kernel"
 
 
 async def test_a_stop_that_is_taken_back(app: rota.App) -> None:

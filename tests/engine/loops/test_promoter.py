@@ -58,15 +58,15 @@ def is_at(wait: float, seconds: float) -> bool:
 async def test_who_came_too_late_stays_behind_until_it_is_needed(
     times: Times, make: Callable[[], Promoter], engine: Engine
 ) -> None:
-    one, other = make(), make()
+    promoter, other = make(), make()
     for _ in range(2):
-        assert is_at(await one.run_once(), 100)
+        assert is_at(await promoter.run_once(), 100)
         assert is_at(await other.run_once(), 100)
         times.pass_(100)
-    assert is_at(await one.run_once(), 100)
+    assert is_at(await promoter.run_once(), 100)
     assert is_at(await other.run_once(), 100 + BEHIND)
     times.pass_(100 + BEHIND)
-    # The first one does not come.
+    # The first promoter does not come.
     assert is_at(await other.run_once(), 100 - BEHIND)
     times.pass_(100 - BEHIND)
     assert await other.run_once() == POLL
@@ -76,23 +76,23 @@ async def test_who_came_too_late_stays_behind_until_it_is_needed(
 async def test_a_run_that_went_away_makes_nobody_late(
     times: Times, make: Callable[[], Promoter], engine: Engine
 ) -> None:
-    one = make()
-    assert is_at(await one.run_once(), 100)
+    promoter = make()
+    assert is_at(await promoter.run_once(), 100)
     engine.cancel(engine.one("SELECT id FROM rota.open_runs ORDER BY run_at LIMIT 1"))
     times.pass_(100)
-    assert is_at(await one.run_once(), 100)
+    assert is_at(await promoter.run_once(), 100)
     times.pass_(100)
-    assert is_at(await one.run_once(), 100)
+    assert is_at(await promoter.run_once(), 100)
     assert engine.one("SELECT count(*) FROM rota.open_runs WHERE is_ready") == 1
 
 
 async def test_one_that_is_called_before_the_time_is_not_late(
     times: Times, make: Callable[[], Promoter]
 ) -> None:
-    one = make()
-    assert is_at(await one.run_once(), 100)
+    promoter = make()
+    assert is_at(await promoter.run_once(), 100)
     times.pass_(50)
-    assert is_at(await one.run_once(), 50)
+    assert is_at(await promoter.run_once(), 50)
 
 
 async def test_what_somebody_holds_is_not_asked_for_at_once(
@@ -101,11 +101,11 @@ async def test_what_somebody_holds_is_not_asked_for_at_once(
     engine: Engine,
     connect: Callable[..., psycopg.Connection[Any]],
 ) -> None:
-    one = make()
+    promoter = make()
     times.pass_(100)
     with connect().transaction() as held:
         held.connection.execute("SELECT FROM rota.open_runs ORDER BY run_at LIMIT 1 FOR UPDATE")
-        assert await one.run_once() == 0.25
-        assert await one.run_once() == 0.25
-    assert is_at(await one.run_once(), 100)
+        assert await promoter.run_once() == 0.25
+        assert await promoter.run_once() == 0.25
+    assert is_at(await promoter.run_once(), 100)
     assert engine.one("SELECT count(*) FROM rota.open_runs WHERE is_ready") == 1

@@ -249,9 +249,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("columns", "told"), BAD)
+@pytest.mark.parametrize(("columns", "message"), BAD)
 async def test_a_bad_one_is_parked_and_stops_no_other(
-    schedules: Schedules, columns: dict[str, Any], told: str
+    schedules: Schedules, columns: dict[str, Any], message: str
 ) -> None:
     schedules.add()
     schedules.add("good")
@@ -264,7 +264,7 @@ async def test_a_bad_one_is_parked_and_stops_no_other(
     await schedules.tick(seconds=61)
     row = schedules.row()
     assert row["parked_at"] is not None
-    assert told in row["error"]
+    assert message in row["error"]
     assert len(schedules.runs("good")) == 1
     assert await schedules.ticker.tick() == 0
 

@@ -29,7 +29,7 @@ async def test_a_worker_runs_nothing_of_a_paused_tenant(app: rota.App) -> None:
         await app.runs.wait(run.id, timeout=20)
         assert ran == ["blue"]
         held = await acme.runs.list()
-        assert {one.held_by for one in held} == {"tenant"}
+        assert {run.held_by for run in held} == {"tenant"}
         await acme.resume()
         await eventually(lambda: len(ran) == 4, timeout=20)
 

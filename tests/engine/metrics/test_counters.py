@@ -79,7 +79,7 @@ async def test_an_end_that_comes_too_late_is_counted(app: rota.App, engine: Engi
     await ends.exchange(feed, None)
     await feed.close()
     assert engine.state(ours) == "succeeded"
-    assert {name: one.amount for (name, _), one in counts.take().items()} == {"late_ends": 1}
+    assert {name: total.amount for (name, _), total in counts.take().items()} == {"late_ends": 1}
 
 
 def _claim(row: dict[str, Any]) -> Claim:
@@ -142,14 +142,14 @@ async def test_decisions_and_lateness_of_schedules(
 
 async def test_pickups_are_measured_on_the_first_run_of_a_claim() -> None:
     counts = Counters()
-    one = Claim(
+    plain = Claim(
         1, 1, 1, 0, 3, 5, "mail", "send", b"{}", None, None, None, False,
         START, START + timedelta(seconds=2), None, "",
     )  # fmt: skip
-    scheduled = one._replace(extras=b'{"run_at": "2026-06-01T12:00:00+00:00", "schedule": "s"}')
-    other = one._replace(extras=b'{"key": "k", "schedule": null, "run_at": "-infinity"}')
+    scheduled = plain._replace(extras=b'{"run_at": "2026-06-01T12:00:00+00:00", "schedule": "s"}')
+    other = plain._replace(extras=b'{"key": "k", "schedule": null, "run_at": "-infinity"}')
     again = scheduled._replace(attempt=2)
-    counts.picked_up([one, other, scheduled, again])
+    counts.picked_up([plain, other, scheduled, again])
     taken = counts.take()
     assert {name: (it.amount, it.seconds) for (name, _), it in taken.items()} == {
         "pickups": (1, 2.0),

@@ -31,7 +31,7 @@ def test_it_agrees_with_others_who_measure() -> None:
     assert found.memory_bytes >= other.memory_info().rss * 0.5
     assert found.cpu_seconds is not None
     times = [other, *other.children(recursive=True)]
-    assert 0 < found.cpu_seconds <= sum(sum(one.cpu_times()[:4]) for one in times) + 0.01
+    assert 0 < found.cpu_seconds <= sum(sum(time.cpu_times()[:4]) for time in times) + 0.01
 
 
 @linux
@@ -114,10 +114,10 @@ async def test_cores_are_what_was_used_since_the_beat_before(app: rota.App, engi
 async def test_what_a_worker_runs(app: rota.App, engine: Engine) -> None:
     engine.job("send")
     runs = [engine.enqueue("send") for _ in range(3)]
-    one, other = engine.worker("send"), engine.worker("send")
-    engine.claim(one, 2, jobs=["send"])
+    worker, other = engine.worker("send"), engine.worker("send")
+    engine.claim(worker, 2, jobs=["send"])
     engine.claim(other, 2, jobs=["send"])
-    assert [it.id for it in await app.workers.running(one)] == runs[:2]
+    assert [it.id for it in await app.workers.running(worker)] == runs[:2]
     assert [(it.id, it.attempt) for it in await app.workers.running(other)] == [(runs[2], 1)]
-    assert [it.id for it in await app.workers.running(one, limit=1)] == runs[:1]
+    assert [it.id for it in await app.workers.running(worker, limit=1)] == runs[:1]
     assert await app.workers.running(99) == []

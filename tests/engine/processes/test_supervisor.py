@@ -68,7 +68,7 @@ class Supervised:
         return self.conn.execute(sql, [run_id]).fetchall()
 
     def wait_running(self, *run_ids: int) -> None:
-        eventually(lambda: all(self.run(one)["state"] == "running" for one in run_ids), 30)
+        eventually(lambda: all(self.run(id_)["state"] == "running" for id_ in run_ids), 30)
 
     def wait_ended(self, run_id: int) -> dict[str, Any]:
         eventually(lambda: self.run(run_id)["finished_at"] is not None, 60)
@@ -102,9 +102,9 @@ def supervised(database_url: str, conn: Conn) -> Iterator[Callable[..., Supervis
         return started[-1]
 
     yield start
-    for one in started:
-        print(one.output)
-        one.close()
+    for process in started:
+        print(process.output)
+        process.close()
 
 
 def test_starts_workers_and_stops_them_in_order(supervised: Callable[..., Supervised]) -> None:
@@ -127,7 +127,7 @@ def test_starts_workers_and_stops_them_in_order(supervised: Callable[..., Superv
 def test_second_signal_hurries(supervised: Callable[..., Supervised]) -> None:
     these = supervised(**{"worker.shutdown_seconds": 600})
     runs = [these.enqueue("sleep", seconds=600) for _ in range(20)]
-    eventually(lambda: [these.run(one)["state"] for one in runs].count("running") >= 8)
+    eventually(lambda: [these.run(run)["state"] for run in runs].count("running") >= 8)
 
     these.process.terminate()
     eventually(lambda: len(these.workers("stopping")) + len(these.workers("gone")) == 2)
@@ -242,13 +242,13 @@ def test_silent_supervisor_stops_claims_until_it_renews_again(
 def test_children_that_hang_do_not_outlive_a_killed_supervisor(
     supervised: Callable[..., Supervised],
 ) -> None:
-    one = supervised(**{"worker.shutdown_seconds": 0.5})
-    one.wait_running(*(one.enqueue("hold_child", seconds=600) for _ in range(4)))
-    one.wait_running(one.enqueue("hold_loop", seconds=600))
-    family = psutil.Process(one.process.pid).children(recursive=True)
+    parent = supervised(**{"worker.shutdown_seconds": 0.5})
+    parent.wait_running(*(parent.enqueue("hold_child", seconds=600) for _ in range(4)))
+    parent.wait_running(parent.enqueue("hold_loop", seconds=600))
+    family = psutil.Process(parent.process.pid).children(recursive=True)
     assert len(family) > 2
-    one.process.kill()
-    one.process.wait()
+    parent.process.kill()
+    parent.process.wait()
     eventually(lambda: not any(is_alive(process.pid) for process in family), 60)
 
 

@@ -36,7 +36,7 @@ def test_overdue_are_those_past_their_deadline() -> None:
     theirs.add_attempt(run=2, attempt=1, started=100.0, timeout=30.0)
     assert list(ours.overdue(int(101.4e9))) == []
     assert list(ours.overdue(int(101.6e9))) == [Overdue(1, 2, 1.5)]
-    assert {one.run for one in ours.overdue(int(200e9))} == {1, 2}
+    assert {overdue.run for overdue in ours.overdue(int(200e9))} == {1, 2}
 
 
 def test_place_of_an_ended_attempt_is_used_again() -> None:

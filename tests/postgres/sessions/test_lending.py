@@ -163,9 +163,9 @@ async def test_those_who_wait_at_once_do_not_all_open_one(
     assert len(opened) == 2
     await pool.put(first)
     while done:
-        for one in done:
-            waiting.remove(one)
-            await pool.put(one.result())
+        for task in done:
+            waiting.remove(task)
+            await pool.put(task.result())
         done = set()
         if waiting:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

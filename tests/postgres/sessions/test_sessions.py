@@ -61,12 +61,12 @@ def _say_otherwise(database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as conn:
         conn.execute(HOSTILE)
         for name, value in (ODD | BORNE).items():
-            said = sql.SQL("ALTER DATABASE {} SET {} = {}")
+            statement = sql.SQL("ALTER DATABASE {} SET {} = {}")
             to = sql.SQL(value) if name == "search_path" else value
-            conn.execute(said.format(database, sql.Identifier(name), to))
+            conn.execute(statement.format(database, sql.Identifier(name), to))
         if conn.info.server_version >= 170000:
-            said = sql.SQL("ALTER DATABASE {} SET transaction_timeout = '1s'")
-            conn.execute(said.format(database))
+            statement = sql.SQL("ALTER DATABASE {} SET transaction_timeout = '1s'")
+            conn.execute(statement.format(database))
 
 
 def _shown(conn: psycopg.Connection[Any]) -> dict[str, str]:

@@ -42,9 +42,9 @@ def _zones(stored: Mapping[str, Any], calendar: str | None) -> list[str]:
     return [name for name in found if isinstance(name, str)]
 
 
-def _in_words(said: str) -> str:
+def _in_words(message: str) -> str:
     """Reword a message such as "Expected `object`, got `int` - at `$.requires[0]`"."""
-    place = _PLACE.search(said)
-    what = _PLACE.sub("", said).replace("`", "")
+    place = _PLACE.search(message)
+    what = _PLACE.sub("", message).replace("`", "")
     column = place[1] if place else "it"
     return f"{column or 'it'} cannot be read: {what[:1].lower()}{what[1:]}"

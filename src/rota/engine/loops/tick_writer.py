@@ -38,7 +38,7 @@ Decided = tuple[Schedule, Tick]
 # The end of a run holds its schedule for a moment; a longer hold is not waited for.
 _TRIES = (0.02, 0.08)
 _PASS_SECONDS = 2.0
-_MOST_TOLD = 10_000
+_MOST_REPORTED = 10_000
 
 
 class TickWriter:
@@ -48,7 +48,7 @@ class TickWriter:
         self._fetch_on = database.fetch_on
         self._statements = statements
         self._log = get_logger("scheduler")
-        self._told: dict[object, object] = {}
+        self._reported: dict[object, object] = {}
         self._missing: list[Decided] = []
         self._passed: set[int] = set()
         self._crowded: set[int] = set()
@@ -71,7 +71,7 @@ class TickWriter:
             return
         for tick in ticks:
             if tick[0].id in written:
-                self._told.pop(tick[0].id, None)
+                self._reported.pop(tick[0].id, None)
             else:
                 self._missing.append(tick)
 
@@ -104,7 +104,7 @@ class TickWriter:
             missing, self._missing = self._missing, []
             held = await self._holders(conn, missing) if missing else []
         for schedule in held:
-            self._tell_held(schedule)
+            self._log_held(schedule)
         passed, self._passed = self._passed | {schedule.id for schedule in held}, set()
         if passed:
             await self._fetch_on(conn, pass_over(batch, passed, seconds=_PASS_SECONDS))
@@ -113,12 +113,15 @@ class TickWriter:
     async def _holders(self, conn: AsyncConn, missing: list[Decided]) -> list[HeldSchedule]:
         return await self._fetch_on(conn, holders([schedule.id for schedule, _ in missing]))
 
-    def _tell_held(self, one: HeldSchedule) -> None:
-        if one.is_long and self._is_news(one.id, (one.pid, one.since)):
+    def _log_held(self, schedule: HeldSchedule) -> None:
+        if schedule.is_long and self._is_news(schedule.id, (schedule.pid, schedule.since)):
             self._log.warning(
                 "skipping a schedule for now: an open transaction has locked it",
-                schedule=one.name, pid=one.pid, since=one.since, query=one.query,
-            )  # fmt: skip
+                schedule=schedule.name,
+                pid=schedule.pid,
+                since=schedule.since,
+                query=schedule.query,
+            )
 
     async def tell_unheld(self, conn: AsyncConn) -> None:
         """Log that ticks continue without holds; two workers may decide the same schedules."""
@@ -169,12 +172,12 @@ class TickWriter:
         if not await self._fetch_on(conn, park(number, version, why)):
             self._passed.add(number)
 
-    def _is_news(self, about: object, said: object) -> bool:
-        if self._told.get(about) == said:
+    def _is_news(self, about: object, value: object) -> bool:
+        if self._reported.get(about) == value:
             return False
-        if len(self._told) >= _MOST_TOLD:
-            self._told.clear()
-        self._told[about] = said
+        if len(self._reported) >= _MOST_REPORTED:
+            self._reported.clear()
+        self._reported[about] = value
         return True
 
 

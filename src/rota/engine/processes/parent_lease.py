@@ -163,14 +163,14 @@ class ParentLease:
         self._fetch(leases.end_backends(worker))
         self._rescue()
 
-    def _time_out(self, worker: int, one: Overdue) -> None:
+    def _time_out(self, worker: int, overdue: Overdue) -> None:
         try:
-            self._fetch(claimed.time_out(worker, one.run, one.attempt, one.timeout))
+            self._fetch(claimed.time_out(worker, overdue.run, overdue.attempt, overdue.timeout))
         except (psycopg.OperationalError, psycopg.InterfaceError):
             raise
         except psycopg.Error:
             # The attempt will be recorded as lost instead of timed out.
-            self._log.exception("a timeout could not be recorded", run=one.run)
+            self._log.exception("a timeout could not be recorded", run=overdue.run)
 
     def _rescue(self) -> None:
         """The supervisor rescues, because there may be no other worker."""

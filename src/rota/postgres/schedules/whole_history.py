@@ -100,16 +100,16 @@ def _after(cursor: Sequence[Any] | None, source: int) -> tuple[Any, int] | None:
     return (at, _LAST_ID) if source == _LEDGER else (at, 0)
 
 
-def _shown(schedule: str, one: ManualRun, run: dict[str, Any]) -> OccurrenceInfo:
-    state = one.state
-    span = {"from_at": one.from_at, "until_at": one.until_at}
+def _shown(schedule: str, manual: ManualRun, run: dict[str, Any]) -> OccurrenceInfo:
+    state = manual.state
+    span = {"from_at": manual.from_at, "until_at": manual.until_at}
     details = {name: at.isoformat() for name, at in span.items() if at is not None}
     return OccurrenceInfo(
-        schedule=schedule, nominal_at=one.at, through_at=one.at, count=one.runs,
-        decision="triggered" if one.kind == "triggered" else "backfilled", reason=one.reason,
-        claimed_at=one.at, decided_at=one.at, decided_by=None,
-        enqueued_at=run.get("enqueued_at"), run_id=one.run_id, backfill_run_id=None, state=state,
+        schedule=schedule, nominal_at=manual.at, through_at=manual.at, count=manual.runs,
+        decision="triggered" if manual.kind == "triggered" else "backfilled", reason=manual.reason,
+        claimed_at=manual.at, decided_at=manual.at, decided_by=None,
+        enqueued_at=run.get("enqueued_at"), run_id=manual.run_id, backfill_run_id=None, state=state,
         success=state == "succeeded" if state in END_STATES else None,
         duration_ms=run.get("duration_ms"), lateness_ms=None, error=run.get("last_error"),
-        is_moved=False, details={"actor": one.actor, **details}, backfill_state=None,
+        is_moved=False, details={"actor": manual.actor, **details}, backfill_state=None,
     )  # fmt: skip

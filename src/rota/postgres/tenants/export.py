@@ -109,7 +109,11 @@ def _cursor(conn: Connection[Any]) -> Iterator[ServerCursor[Any]]:
 
 
 def _add(
-    archive: tarfile.TarFile, part: str, lines: Iterator[str], place: Path | None, told: OnProgress
+    archive: tarfile.TarFile,
+    part: str,
+    lines: Iterator[str],
+    place: Path | None,
+    on_progress: OnProgress,
 ) -> int:
     """Add a member. Its size comes before its content, so the lines are buffered in a file."""
     count = 0
@@ -117,8 +121,8 @@ def _add(
         for count, line in enumerate(lines, 1):
             waiting.write(line.encode() + b"\n")
             if count % _PAGE == 0:
-                told(_PAGE)
-        told(count % _PAGE)
+                on_progress(_PAGE)
+        on_progress(count % _PAGE)
         _store(archive, f"{part}.jsonl", waiting, waiting.tell())
     return count
 
