@@ -16,7 +16,7 @@ class Measurement:
 
     @property
     def ratio(self) -> float | None:
-        """How much of the floor's rate Rota reaches."""
+        """Return how much of the floor's rate Rota reaches."""
         return self.rota / self.floor if self.floor else None
 
 

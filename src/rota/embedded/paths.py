@@ -47,7 +47,8 @@ class Home:
 
     @property
     def copied_binaries(self) -> Path:
-        """Used if the account cannot reach the installed ones."""
+        """Return the directory of copied binaries, for an account that cannot reach the installed
+        ones."""
         return self.path / "binaries"
 
     @property

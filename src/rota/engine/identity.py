@@ -176,7 +176,7 @@ class Identity:
 
     @property
     def holds_nothing(self) -> bool:
-        """Whether no run is claimed or running, and no end waits to be written."""
+        """Return whether no run is claimed or running, and no end waits to be written."""
         return not self.runner.running and not self.claim_loop.held_ids()
 
     def set_weak(self, is_weak: bool) -> None:
@@ -248,7 +248,7 @@ class Identity:
 
     @property
     def busy_at(self) -> float:
-        """When the worker was last busy; now, if it is busy."""
+        """Return when the worker was last busy; now, if it is busy."""
         is_busy = self._is_draining or self.is_weak or bool(self.claim_loop.held_ids())
         return time.monotonic() if is_busy else self.claim_loop.claimed_at
 

@@ -21,7 +21,7 @@ class Sleepy(Protocol):
 
     @property
     def busy_at(self) -> float:
-        """When the worker was last busy, by the monotonic clock."""
+        """Return when the worker was last busy, by the monotonic clock."""
 
     def may_sleep(self, is_drowsy: bool) -> bool:
         """Return whether the worker may sleep. `is_drowsy`: it has been idle for long enough."""

@@ -50,7 +50,7 @@ class Definition:
 
     @property
     def is_parsed(self) -> bool:
-        """Whether `pin_functions` stores its parsed body, which refers to the columns of its
+        """Return whether `pin_functions` stores its parsed body, which refers to the columns of its
         time."""
         head = self.create.partition(" AS $")[0]
         return " LANGUAGE sql" in head.replace("\n", " ") and not re.search(r"\bSET \w", head)

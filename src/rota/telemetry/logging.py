@@ -133,7 +133,7 @@ def _thread_failed(failed: threading.ExceptHookArgs) -> None:
 
 
 def _configure_structlog() -> None:
-    """For handlers that use structlog without configuring it."""
+    """Configure structlog for handlers that use it without configuring it."""
     from rota.telemetry.structlog_lines import configure_structlog
 
     if _console is not None:

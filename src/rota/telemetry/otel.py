@@ -138,7 +138,7 @@ def end_attempt(span: Span, outcome: str) -> None:
 
 
 def record_failure(span: Span, failure: Failure) -> None:
-    """Like `Span.record_exception`, for an exception that may have come from another process."""
+    """Record an exception as `Span.record_exception` does, also if it came from another process."""
     attributes = {
         "exception.type": failure.error_type,
         "exception.message": failure.error,
@@ -148,7 +148,8 @@ def record_failure(span: Span, failure: Failure) -> None:
 
 
 def _parent(metadata: Mapping[str, Any]) -> Context:
-    """Without a context in the metadata a new trace begins, whatever span is current here."""
+    """Return the context in the metadata; without one a new trace begins, whatever span is current
+    here."""
     from opentelemetry.context import Context
 
     fields = {name: metadata[name] for name in FIELDS if isinstance(metadata.get(name), str)}

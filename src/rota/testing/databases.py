@@ -181,7 +181,8 @@ def _retry(conn: psycopg.Connection[Any], statement: str, *names: str) -> None:
 
 
 def _place(run: str) -> Path:
-    """In memory, if there is room: a database is hundreds of files, made ten times faster there."""
+    """Return a directory in memory if it has room: a database is hundreds of files, created ten
+    times faster there."""
     parent = Path(tempfile.gettempdir())
     with suppress(OSError):
         if shutil.disk_usage(_MEMORY).free > _ROOM and os.access(_MEMORY, os.W_OK | os.X_OK):
@@ -190,7 +191,7 @@ def _place(run: str) -> Path:
 
 
 def remove_old_places(parent: Path) -> None:
-    """What runs that were killed have left: their server has ended, nobody removed the data."""
+    """Remove the data that killed test runs have left: their server has ended."""
     for place in parent.glob(f"{_PREFIX}{os.getuid()}-*"):
         with suppress(OSError):
             is_old = time.time() - place.stat().st_mtime > _OLD_SECONDS

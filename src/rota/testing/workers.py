@@ -61,7 +61,7 @@ class TestWorker:
 
 
 class _Thread:
-    """A worker with a loop of its own."""
+    """A thread that runs a worker on an event loop of its own."""
 
     def __init__(self, app: App) -> None:
         self._app = app

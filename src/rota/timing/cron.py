@@ -64,7 +64,7 @@ class CronRule:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the expression names times of day; otherwise it follows real time.
+        """Return whether the expression names times of day; otherwise it follows real time.
 
         The way the fields are written decides, as in Debian: `*/30 2 * * *` follows real time. With
         seconds the seconds count too, so `0 30 2 * * *` is the same as `30 2 * * *`.

@@ -65,7 +65,7 @@ class Judge:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the schedule has started its maximum number of runs."""
+        """Return whether the schedule has started its maximum number of runs."""
         most = self._schedule.max_runs
         return most is not None and self._runs >= most
 
@@ -130,8 +130,8 @@ class Judge:
 
     @property
     def room(self) -> int:
-        """How many runs may start before others are skipped for overlap; 0 if overlap does not
-        skip, or every run would be skipped."""
+        """Return how many runs may start before others are skipped for overlap; 0 if overlap does
+        not skip, or every run would be skipped."""
         if self._schedule.overlap != "skip" or self._reason_against():
             return 0
         return self._schedule.max_concurrent_runs - self._unfinished
@@ -150,7 +150,7 @@ class Judge:
 
     @property
     def _is_in_the_way(self) -> bool:
-        """Whether there are unfinished runs other than those that the run only waits for."""
+        """Return whether there are unfinished runs other than those that the run only waits for."""
         if not self._is_making_up:
             return self._is_crowded
         return self._others >= self._schedule.max_concurrent_runs

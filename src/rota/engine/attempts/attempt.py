@@ -248,7 +248,7 @@ class RunningAttempt:
 
     @property
     def is_captured(self) -> bool:
-        """Whether lines that the handler emits with logging and structlog are stored too."""
+        """Return whether lines that the handler emits with logging and structlog are stored too."""
         own = self.definition.capture_logs
         return self._services.is_capturing if own is None else own
 

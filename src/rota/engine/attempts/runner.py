@@ -94,7 +94,7 @@ class Runner:
 
     @property
     def may_isolate(self) -> bool:
-        """Whether separate processes could be started for runs so far."""
+        """Return whether separate processes could be started for runs so far."""
         executor = self._executors[_ISOLATED]
         return isinstance(executor, IsolatedExecutor) and executor.may_start
 

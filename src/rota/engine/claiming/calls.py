@@ -148,7 +148,7 @@ class Calls:
             self._next_poll = now + self.poll_seconds
 
     def runs_claimed(self, claims: Sequence[Claim], *, may_have_more: bool) -> None:
-        """Notes what other workers may have to be told of a claim."""
+        """Note which other workers may have to be called after a claim."""
         if not claims or self._announced == "none":
             return
         queues = dict.fromkeys(claim.queue for claim in claims)
@@ -218,7 +218,7 @@ class Calls:
         await self._fetch(statements.pass_over(self._worker, list(queues)))
 
     async def _pass_on(self) -> None:
-        """This also withdraws the announcement of this worker."""
+        """Call other workers for these queues, and withdraw the announcement of this one."""
         queues, self._to_pass_on = self._to_pass_on, {}
         if await self._write(statements.pass_on(self._worker, list(queues))):
             self._announced = "none"

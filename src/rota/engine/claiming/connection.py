@@ -95,8 +95,8 @@ class ClaimConnection:
         return claims
 
     def _begin(self, request: ClaimRequest | None, ends: EndBuffer) -> ClaimCommit | None:
-        """Only a claim for free slots, without ends, passes on its runs before they are
-        committed."""
+        """Return the commit whose runs are added before it is confirmed. Only a claim for free
+        slots, without ends, passes on its runs before they are committed."""
         if request is None or request.batch is not None or ends or self._slots.ready:
             return None
         self._commit = ClaimCommit(self._add_uncommitted)
@@ -158,8 +158,8 @@ class ClaimConnection:
         return len(claims)
 
     async def recover(self, ends: EndBuffer) -> None:
-        """After an error: opens the connection anew, and hands back runs that only the database
-        knows to be this worker's."""
+        """Open the connection anew after an error, and hand back runs that only the database knows
+        to be this worker's."""
         await self._feed.close()
         try:
             ours = await self._feed.fetch(claimed.strays(self._feed.worker))

@@ -64,7 +64,7 @@ class EndBuffer:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no end waits to be written, and no write is under way."""
+        """Return whether no end waits to be written, and no write is under way."""
         return not self._ends and not self._sending
 
     def ids(self) -> set[int]:
@@ -210,7 +210,7 @@ class EndWriter:
 
     @property
     def is_willing(self) -> bool:
-        """Whether the writer runs and has had no error lately."""
+        """Return whether the writer runs and has had no error lately."""
         return self._task is not None and time.monotonic() >= self._aside_until
 
     @property

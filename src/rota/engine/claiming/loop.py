@@ -255,7 +255,7 @@ class ClaimLoop:
 
     @property
     def _is_writing_beside(self) -> bool:
-        """Whether claims follow one another, so that the second connection writes the ends."""
+        """Return whether claims follow one another, so the second connection writes ends."""
         plan = self._plan
         is_rapid = plan.is_fast and plan.may_have_more
         return is_rapid and self.is_claiming and self._writer.is_willing
@@ -295,7 +295,7 @@ class ClaimLoop:
                 return None
 
     async def _hand_back_stalled(self) -> None:
-        """The runs are slower than earlier ones: other workers may have free slots."""
+        """Hand back runs that are slower than earlier ones: other workers may have free slots."""
         self._is_stalled = False
         await self.hand_back()
         self._plan.shrink()

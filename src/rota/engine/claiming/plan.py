@@ -23,7 +23,8 @@ _RESTING_SECONDS = 30.0
 
 
 class ClaimPlan:
-    """Follows the rate: claims no more runs than will start within about one round trip.
+    """The size of the next claim, which follows the rate: no more runs than will start within about
+    one round trip.
 
     For slow runs that is the number of free slots. For runs of a few milliseconds it grows to
     hundreds, claimed ahead while the ones before still run.
@@ -59,7 +60,7 @@ class ClaimPlan:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether more runs may wait than were claimed, and are not known to be slow."""
+        """Return whether more runs may wait than were claimed, and are not known to be slow."""
         return self.may_have_more and (self._average_ms is None or self.is_fast)
 
     # Queues.
@@ -164,7 +165,7 @@ class ClaimPlan:
 
     @property
     def seconds_to_full_claim(self) -> float | None:
-        """When a claim without hints is due; None if the last one had none."""
+        """Return when a claim without hints is due; None if the last one had none."""
         if not self._owes_full_claim:
             return None
         return max(0.0, self._next_unhinted - time.monotonic())
@@ -175,7 +176,7 @@ class ClaimPlan:
 
 
 class QueueSearch:
-    """When a worker that serves all queues asks the database which of them have runs.
+    """Decides when a worker that serves all queues asks the database which of them have runs.
 
     `queues` are those that the worker is restricted to, if any; `own` are the queues of its
     declared jobs, which it always visits.

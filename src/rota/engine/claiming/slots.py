@@ -104,7 +104,7 @@ class Slots:
 
     @property
     def free(self) -> int:
-        """How many more runs could start at once."""
+        """Return how many more runs could start at once."""
         return self.idle - len(self.ready)
 
     @property
@@ -115,7 +115,7 @@ class Slots:
         return set(self._running) | {claim.id for claim in self.ready}
 
     def is_stalled(self, seconds: float) -> bool:
-        """Whether runs wait although none has started for so long."""
+        """Return whether runs wait although none has started for so long."""
         return bool(self.ready) and time.monotonic() - self._last_start > seconds
 
     def add(self, claims: Iterable[Claim], commit: ClaimCommit | None = None) -> None:

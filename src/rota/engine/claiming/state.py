@@ -79,7 +79,7 @@ class CallState(NamedTuple):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the next reason to claim will be a call."""
+        """Return whether the next reason to claim will be a call."""
         return self.announced == "idle" and not self.is_settling and not self.is_busy
 
 
@@ -116,7 +116,7 @@ class ClaimState(NamedTuple):
 
     @property
     def is_due(self) -> bool:
-        """Whether there may be something to claim."""
+        """Return whether there may be something to claim."""
         return (
             self.may_have_more
             or self.calls.is_called
@@ -126,12 +126,12 @@ class ClaimState(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether the worker may have more than it can do."""
+        """Return whether the worker may have more than it can do."""
         return self.may_have_more or self.free <= 0
 
     @property
     def may_prepare(self) -> bool:
-        """Whether to have a claim prepared during the rest, to be sent when a call arrives."""
+        """Return whether to prepare a claim during the rest, to be sent when a call arrives."""
         return self.is_claiming and self.free > 0 and self.calls.is_quiet
 
 
@@ -213,7 +213,7 @@ _ANNOUNCING: dict[Announced, Action] = {
 
 
 def _follow_up(calls: CallState) -> Action:
-    """After the worker has announced that it is idle: which enqueues could not see that?"""
+    """Decide which enqueues could not see that the worker has announced that it is idle."""
     if calls.may_check_older:
         return Action.CHECK_OLDER
     if calls.may_check_late:
@@ -222,8 +222,8 @@ def _follow_up(calls: CallState) -> Action:
 
 
 def seconds_to_rest(state: ClaimState) -> float:
-    """How long the loop rests if no event wakes it. A claim that is due and not sent waits for such
-    an event: a slot becomes free, ends are written, claiming is resumed."""
+    """Return how long the loop rests if no event wakes it. A claim that is due and not sent waits
+    for such an event: a slot becomes free, ends are written, claiming is resumed."""
     calls = state.calls
     if state.is_due or not state.is_claiming or state.free <= 0:
         seconds = state.poll_seconds

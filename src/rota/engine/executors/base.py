@@ -50,7 +50,7 @@ class Decided(msgspec.Struct, frozen=True):
 
 class Raised(msgspec.Struct, frozen=True):
     """The body failed, or could not be called. An exception that leaves `Executor.call` counts as
-    this, so an executor that has the exception at hand just raises it."""
+    this, so an executor may simply raise the exception."""
 
     error: BaseException
 
@@ -117,11 +117,11 @@ class CalledAttempt(Protocol):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the attempt is being stopped; its result is discarded then."""
+        """Return whether the attempt is being stopped; its result is discarded then."""
 
     @property
     def is_captured(self) -> bool:
-        """Whether lines that the body emits with logging and structlog are stored."""
+        """Return whether lines that the body emits with logging and structlog are stored."""
 
     @property
     def stored_level(self) -> int: ...

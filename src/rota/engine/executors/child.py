@@ -310,8 +310,8 @@ def main(fd: int) -> None:
 
 
 def _set_signals(channel: Channel) -> None:
-    """Only the worker ends a child: the worker decides about signals to a whole service or
-    terminal."""
+    """Ignore signals to a whole service or terminal: the worker decides about them, and ends its
+    children."""
 
     def on_term(*_: object) -> None:
         if channel.attempt is not None and channel.attempt.is_cancelled:

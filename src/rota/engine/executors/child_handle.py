@@ -92,7 +92,7 @@ class ChildHandle(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the child is alive and has no attempt: it may get the next one."""
+        """Return whether the child is alive and has no attempt: it may get the next one."""
         return self._answer is None and not self._is_cut and self._exit_code is None
 
     def send(self, message: wire.ToChild) -> None:

@@ -35,7 +35,7 @@ FINISHED: Final[Literal[Finished.FINISHED]] = Finished.FINISHED
 
 @dataclass(frozen=True, slots=True)
 class ChildCall:
-    """One attempt for a child, and the callbacks for the handler's output.
+    """An attempt for a child, and the callbacks for the handler's output.
 
     The callbacks are called on the event loop, in the order of the output.
     """
@@ -65,7 +65,7 @@ NO_WEAR = Wear()
 
 
 class ChildPool:
-    """Up to `size` children. All methods belong to one event loop.
+    """A pool of up to `size` children. All methods belong to one event loop.
 
     `cancel_seconds` is how long a cancelled handler may take to stop by itself, `term_seconds`
     how long it may take to clean up after SIGTERM.

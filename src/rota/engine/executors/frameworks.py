@@ -52,8 +52,7 @@ def _round_function(_context: Any) -> Iterator[None]:
 
 
 def _close_old(db: Any) -> None:
-    """Like `close_old_connections`, except for a connection whose transaction the completion
-    joins."""
+    """Close old connections as Django does, except one whose transaction the completion joins."""
     for connection in db.connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()

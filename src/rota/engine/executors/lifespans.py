@@ -15,8 +15,9 @@ from rota.model.hook import Hook
 
 
 class Lifespans:
-    """Entered in the order of declaration, left in reverse. Async lifespans share a task, sync ones
-    a thread, from beginning to end. `state` contains their yielded values, for `ctx.state`."""
+    """Enters lifespans in the order of declaration, and leaves them in reverse. Async lifespans
+    share a task, sync ones a thread, from beginning to end. `state` contains their yielded values,
+    for `ctx.state`."""
 
     def __init__(self, hooks: Callable[[], Sequence[Hook]], app: object) -> None:
         self.state: dict[str, Any] = {}

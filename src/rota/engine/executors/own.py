@@ -30,7 +30,7 @@ _LONG = 86_400.0
 
 
 class OwnAsync:
-    """For handlers that are coroutines."""
+    """`ctx.transaction()` of handlers that are coroutines."""
 
     is_strict = False  # its sessions use READ COMMITTED
 
@@ -105,7 +105,7 @@ class OwnAsync:
 
 
 class OwnSync:
-    """For handlers in a thread or a process."""
+    """`ctx.transaction()` of handlers in a thread or a process."""
 
     is_strict = False
 

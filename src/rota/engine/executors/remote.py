@@ -81,7 +81,7 @@ def traceback_of(error: BaseException) -> str | None:
 
 
 def pack(call: int, error: BaseException) -> Raise:
-    """In the child: describe `error` for the worker."""
+    """Describe `error` for the worker; called in the child."""
     return Raise(
         call,
         _type_name(type(error)),
@@ -92,7 +92,8 @@ def pack(call: int, error: BaseException) -> Raise:
 
 
 def unpack(raised: Raise) -> Exception:
-    """In the worker: return the exception itself if it can be rebuilt, otherwise a RemoteError."""
+    """Return the exception itself if it can be rebuilt, otherwise a RemoteError; called in the
+    worker."""
     error = None if raised.pickled is None else _unpickle(raised.pickled)
     if error is None:
         return RemoteError(raised.type_name, raised.message, raised.traceback)

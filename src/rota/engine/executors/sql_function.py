@@ -42,7 +42,7 @@ _QUIET_STATES = (None, "00000", "01000")
 
 
 class SqlFunctionCall:
-    """One call, on a connection of its own.
+    """A call of a SQL function, on a connection of its own.
 
     `started` and `timeout` are the attempt's; `is_debug` includes RAISE DEBUG. `stop` may be called
     at any time: it sends cancel requests until the call has ended.

@@ -67,7 +67,7 @@ class AttemptTransaction:
 
     @property
     def is_strict(self) -> bool:
-        """Whether concurrent writes to the run would make the transaction fail (40001)."""
+        """Return whether concurrent writes to the run would make the transaction fail (40001)."""
         way = self._way or self._sync_way
         return way is not None and way.is_strict
 
@@ -116,8 +116,8 @@ class AttemptTransaction:
             yield given
 
     def _hold(self) -> bool:
-        """Before the transaction begins, because the isolation level of the user's connection is
-        not yet known."""
+        """Hold the run before the transaction begins, because the isolation level of the user's
+        connection is not yet known."""
         claim, progress = self._claim, self._progress
         return progress is None or progress.hold(claim.id, claim.attempt)
 
@@ -176,7 +176,7 @@ class AttemptTransaction:
         return ending.write(self._statements, end, self._claim, self._lease_seconds)
 
     async def close(self) -> None:
-        """Without a preceding `complete`, everything is rolled back."""
+        """Close the transaction. Without a preceding `complete`, everything is rolled back."""
         way, self._way = self._way, None
         if way is not None:
             await way.close()

@@ -18,7 +18,7 @@ _LENGTH = 4
 
 
 class Work(msgspec.Struct, array_like=True, frozen=True):
-    """Everything that a child needs for one attempt."""
+    """An attempt as it is sent to a child."""
 
     location: Location
     claim: Claim

@@ -126,7 +126,7 @@ class LogBuffer(Loop):
 
     @property
     def is_early(self) -> bool:
-        """Whether to flush before the usual time."""
+        """Return whether to flush before the usual time."""
         return self._is_pressed or len(self._rows) >= _EARLY
 
     def start(self) -> None:

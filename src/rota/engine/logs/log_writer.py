@@ -58,8 +58,8 @@ class LogWriter:
     async def _without_stored(
         self, conn: AsyncConn, batch: list[Row], read: tuple[datetime, int]
     ) -> list[Row]:
-        """After a connection broke before the response: leave out the lines that are stored
-        already."""
+        """Leave out the lines that are stored already, after a connection broke before the
+        response."""
         if await self._database.fetch_on(conn, writing.is_writing(self._mark)):
             raise Unanswered("the server may still be storing lines sent over a broken connection")
         keys = [key for key in map(_key, batch) if key in self._doubtful]

@@ -34,7 +34,7 @@ class SharedLoops:
 
     @property
     def is_ticking(self) -> bool:
-        """Whether this worker, or the one that runs the loops for it, ticks."""
+        """Return whether this worker, or the one that runs the loops for it, ticks."""
         return self._scheduler is not None and self._may_tick
 
     def ask(self, word: str) -> None:

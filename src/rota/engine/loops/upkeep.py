@@ -78,7 +78,8 @@ class Upkeep(Loop):
         return _PERIOD
 
     async def _may_rest(self) -> bool:
-        """Nothing is open, as at the last check: one full pass in three minutes is enough."""
+        """Return whether nothing is open, as at the last check: then one full pass in three minutes
+        is enough."""
         was_at_rest = self._is_at_rest
         if self.pace is None or not self.pace.is_resting:
             self._is_at_rest = False

@@ -40,7 +40,7 @@ class ChildProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not been seen to end."""
+        """Return whether the process has not been seen to end."""
         return self._process is not None and self._process.returncode is None
 
     @property

@@ -98,7 +98,7 @@ class Parent:
 
     @property
     def has_duty(self) -> bool:
-        """Whether this worker performs the upkeep for all workers of the supervisor."""
+        """Return whether this worker performs the upkeep for all workers of the supervisor."""
         return self._page.has_duty
 
     def set_willing(self, is_willing: bool) -> None:
@@ -123,8 +123,8 @@ class Parent:
 
     @property
     def is_weak(self) -> bool:
-        """Whether two thirds of the lease have passed without a renewal, because the database is
-        unavailable or the supervisor is blocked."""
+        """Return whether two thirds of the lease have passed without a renewal, because the
+        database is unavailable or the supervisor is blocked."""
         renewed_at = max(self._page.renewed_at, self._registered_at)
         return time.monotonic_ns() - renewed_at > self._lease_seconds * 2 / 3 * 1e9
 

@@ -196,7 +196,7 @@ class ParentLease:
 
 @dataclass(slots=True)
 class _Renewal:
-    """When the lease of a page's worker is due; the worker id under a page may change."""
+    """The time at which the lease of a page's worker is due; the page's worker id may change."""
 
     pid: int
     worker: int = 0

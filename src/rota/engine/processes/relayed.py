@@ -43,7 +43,7 @@ class RelayedListener:
         self._set()
 
     def restart(self) -> None:
-        """Nothing to do: it only reads, and cannot get stuck."""
+        """Do nothing: the loop only reads, and cannot get stuck."""
 
     async def stop(self) -> None:
         self._is_active = False

@@ -27,7 +27,7 @@ async def run_until_signal(worker: Worker) -> int:
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        """Not a handler of the event loop, which may be blocked."""
+        """Handle a signal outside of the event loop, which may be blocked."""
         nonlocal is_stopping
         if not is_started and worker.is_held_up:
             _die(signal.Signals(number))

@@ -80,7 +80,7 @@ class SharedPage:
 
     @property
     def stamped_at(self) -> int:
-        """When the worker's event loop last ran."""
+        """Return when the worker's event loop last ran."""
         return self._words[_STAMPED]
 
     def stamp(self) -> None:
@@ -88,7 +88,7 @@ class SharedPage:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether the worker signs off, and may be found gone at any time."""
+        """Return whether the worker signs off, and may be found gone at any time."""
         return bool(self._words[_LEAVING])
 
     def leave(self) -> None:
@@ -96,7 +96,7 @@ class SharedPage:
 
     @property
     def is_retired(self) -> bool:
-        """Whether an operator stopped the worker, so that it is not replaced."""
+        """Return whether an operator stopped the worker, so that it is not replaced."""
         return bool(self._words[_RETIRED])
 
     def retire(self) -> None:
@@ -104,7 +104,7 @@ class SharedPage:
 
     @property
     def is_willing(self) -> bool:
-        """Whether the worker may perform the upkeep: a draining worker may not."""
+        """Return whether the worker may perform the upkeep: a draining worker may not."""
         return not self._words[_UNWILLING]
 
     @is_willing.setter
@@ -113,7 +113,7 @@ class SharedPage:
 
     @property
     def is_drowsy(self) -> bool:
-        """Whether the worker is ready to sleep, or sleeps."""
+        """Return whether the worker is ready to sleep, or sleeps."""
         return bool(self._words[_DROWSY])
 
     @is_drowsy.setter
@@ -174,7 +174,7 @@ class SharedPage:
 
     @property
     def renewed_at(self) -> int:
-        """When the lease was last renewed; 0 before the first time."""
+        """Return when the lease was last renewed; 0 before the first time."""
         return self._words[_RENEWED]
 
     @renewed_at.setter
@@ -192,7 +192,7 @@ class SharedPage:
 
     @property
     def has_duty(self) -> bool:
-        """Whether the worker performs the upkeep for all workers of this supervisor."""
+        """Return whether the worker performs the upkeep for all workers of this supervisor."""
         return bool(self._words[_DUTY])
 
     @has_duty.setter
@@ -201,7 +201,7 @@ class SharedPage:
 
     @property
     def is_night(self) -> bool:
-        """Whether all workers are ready to sleep: they sleep together."""
+        """Return whether all workers are ready to sleep: they sleep together."""
         return bool(self._words[_NIGHT])
 
     @is_night.setter

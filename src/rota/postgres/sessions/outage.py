@@ -77,7 +77,7 @@ class Outage:
 
     @property
     def is_short(self) -> bool:
-        """Whether the server had no connection left a moment ago."""
+        """Return whether the server had no connection left a moment ago."""
         return (
             self._short_since is not None and time.monotonic() - self._refused_at < _SHORT_SECONDS
         )

@@ -98,8 +98,8 @@ class Database:
 
     @property
     def has_sessions(self) -> bool:
-        """Whether dedicated sessions are available, for LISTEN and SET. Known once the database is
-        open; use `connect(session=True)` to get one."""
+        """Return whether dedicated sessions are available, for LISTEN and SET. Known once the
+        database is open; use `connect(session=True)` to get one."""
         return not self._is_pooled or self._direct_url is not None
 
     async def open(self) -> str:

@@ -75,7 +75,7 @@ def elsewhere(schema: str) -> JobError:
 
 
 class AsyncGuest:
-    """One kind of source: how it is opened, queried, committed and closed."""
+    """A kind of source of connections: how it is opened, queried, committed and closed."""
 
     def __init__(self, source: Any, terms: Terms) -> None:
         self.source = source
