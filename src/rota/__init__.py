@@ -283,8 +283,12 @@ _HOMES = {
 
 # Words that other programs, or drafts of this one, have for them.
 _ELSEWHERE = {
-    "init": "on_start", "crontab": "cron", "interval": "every", "at": "once", "Celery": "App",
-}  # fmt: skip
+    "init": "on_start",
+    "crontab": "cron",
+    "interval": "every",
+    "at": "once",
+    "Celery": "App",
+}
 
 if not TYPE_CHECKING:  # they would take it that every name is there
 

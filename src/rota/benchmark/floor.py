@@ -51,7 +51,13 @@ async def claim_and_finish_all(app: App, job: str, runs: int) -> float:
 
 async def _register(app: App, job: str) -> int:
     query = life.register_worker(
-        name="floor", host="", pid=0, version="", queues=[], jobs=[job],
-        concurrency=1, lease_seconds=300.0,
-    )  # fmt: skip
+        name="floor",
+        host="",
+        pid=0,
+        version="",
+        queues=[],
+        jobs=[job],
+        concurrency=1,
+        lease_seconds=300.0,
+    )
     return await app.database.fetch(query)

@@ -111,8 +111,9 @@ def _check(hook: Webhook, place: str) -> None:
     if len(hook.tenant) > 200:
         raise ConfigError(f"{place}: tenant must have at most 200 characters")
     for name, least, most in (
-        ("tolerance_seconds", 1, DAY), ("key_seconds", 1, 3_153_600_000),
+        ("tolerance_seconds", 1, DAY),
+        ("key_seconds", 1, 3_153_600_000),
         ("body_bytes", 1024, 64 * 1024 * 1024),
-    ):  # fmt: skip
+    ):
         if not least <= getattr(hook, name) <= most:
             raise ConfigError(f"{place}: {name} must be from {least} to {most}")

@@ -65,10 +65,13 @@ class Registration:
             definitions.wake()
         config = parts.config.worker
         self._log.info(
-            "worker started", worker=worker, database=place_of(parts.database.url),
-            concurrency=config.concurrency, queues=",".join(config.queues) or "all",
+            "worker started",
+            worker=worker,
+            database=place_of(parts.database.url),
+            concurrency=config.concurrency,
+            queues=",".join(config.queues) or "all",
             jobs=some_of(parts.registry.names()),
-        )  # fmt: skip
+        )
 
     async def take_again(self) -> None:
         """Register again, however long the database is unavailable."""

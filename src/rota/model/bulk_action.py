@@ -14,10 +14,15 @@ ActionId = Annotated[int, Field("Bulk action ID.", 7, least=1, most=BIGGEST_ID)]
 Rate = Annotated[
     float | None,
     Field(
-        "Maximum runs per second.", 50, "At most", least=0.01, most=1_000_000,
-        none_means="no limit", metavar="N",
+        "Maximum runs per second.",
+        50,
+        "At most",
+        least=0.01,
+        most=1_000_000,
+        none_means="no limit",
+        metavar="N",
     ),
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, slots=True)

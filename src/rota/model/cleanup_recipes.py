@@ -106,9 +106,13 @@ class RecipeOffer:
         recipe, rules = self.recipe, [rule_of(rule) for rule in self.rules]
         there = {(rule.table, rule.column) for rule in used}
         return RecipeInfo(
-            recipe.name, recipe.description, recipe.cron, self.prefix, rules,
+            recipe.name,
+            recipe.description,
+            recipe.cron,
+            self.prefix,
+            rules,
             all((rule.table, rule.column) in there for rule in rules),
-        )  # fmt: skip
+        )
 
 
 def offers(tables: Iterable[Mapping[str, Any]]) -> list[RecipeOffer]:

@@ -14,9 +14,7 @@ from rota.model.fields import Field
 # name. left: its `app.schedule` was removed from the code; it stays until it is deleted, and
 # `stored` is what it does meanwhile: its state, or shadow, job_disabled or job_deleted. renamed:
 # the next sync or worker renames it; `stored` is its present name.
-Change = Literal[
-    "new", "follows", "kept", "gone", "revived", "deleted", "taken", "left", "renamed"
-]  # fmt: skip
+Change = Literal["new", "follows", "kept", "gone", "revived", "deleted", "taken", "left", "renamed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,17 @@ def judge(value: float | None, *, warn: float, bad: float) -> Verdict:
 
 
 def graded(
-    check: str, verdict: Verdict, fine: str, wrong: str, *, figure: str, limit: str | None = None,
-    detail: str, advice: str, commands: Sequence[str] = (),
-) -> Finding:  # fmt: skip
+    check: str,
+    verdict: Verdict,
+    fine: str,
+    wrong: str,
+    *,
+    figure: str,
+    limit: str | None = None,
+    detail: str,
+    advice: str,
+    commands: Sequence[str] = (),
+) -> Finding:
     """Return the finding with one of its two titles; impact and advice only if there is a
     problem."""
     if verdict == "ok":

@@ -25,10 +25,13 @@ Description = Annotated[str, Field("What it does.", "", longest=10_000)]
 OfQueue = Annotated[
     str,
     Field(
-        "Queue of its runs. Waiting runs stay in their queue.", "mail", shortest=1, longest=100,
+        "Queue of its runs. Waiting runs stay in their queue.",
+        "mail",
+        shortest=1,
+        longest=100,
         metavar="QUEUE",
     ),
-]  # fmt: skip
+]
 Priority = Annotated[
     int, Field("Priority of its runs, 0 to 9; lower runs first.", 5, least=0, most=9)
 ]
@@ -36,14 +39,20 @@ MaxAttempts = Annotated[
     int, Field("Maximum attempts of its runs.", 3, "Attempts", least=1, most=100)
 ]
 TIMEOUT = Field(
-    "Timeout of each attempt.", 30.0, "Timeout", least=SHORTEST, most=YEAR,
+    "Timeout of each attempt.",
+    30.0,
+    "Timeout",
+    least=SHORTEST,
+    most=YEAR,
     none_means="no time limit",
-)  # fmt: skip
+)
 BACKOFF = Field(
     "Retry backoff: fixed, linear or exponential, or an object with kind, base_seconds, factor, "
     "cap_seconds and jitter_seconds.",
-    metavar="KIND|JSON", none_means="as configured", is_long=True,
-)  # fmt: skip
+    metavar="KIND|JSON",
+    none_means="as configured",
+    is_long=True,
+)
 Tags = Annotated[list[str], Field("Tags.", ["mail"], shortest=1, longest=100)]
 METADATA = Field("Custom metadata.", {}, is_long=True)
 DEFAULT_PAYLOAD = Field(
@@ -57,59 +66,87 @@ EVENT_DELIVERY = Field(
     "Debounce or throttle events: debounce_seconds (with longest_seconds) or throttle_seconds, and "
     "a key template such as order:{order_id}.",
     {"throttle_seconds": 60.0, "key": "user:{user_id}"},
-    none_means="every event starts a run", is_long=True,
-)  # fmt: skip
+    none_means="every event starts a run",
+    is_long=True,
+)
 MinLogLevel = Annotated[
     LogLevel | None,
     Field(
-        "Minimum level of stored log lines.", label="Log level", none_means="as configured",
+        "Minimum level of stored log lines.",
+        label="Log level",
+        none_means="as configured",
         metavar="LEVEL",
     ),
-]  # fmt: skip
+]
 RETENTION = Field(
     "Retention of its runs and logs: days, count, failed_days, failed_count, log_days, log_count, "
     "failed_log_days. A shorter one also applies to runs that have ended, at the next pass; a "
     "longer one to runs that end from now on.",
-    metavar="days=30,…", none_means="as configured",
-)  # fmt: skip
+    metavar="days=30,…",
+    none_means="as configured",
+)
 DELAY = Field(
-    "Delay of runs that are enqueued without one.", None, "Delay", least=0, most=LONGEST_SECONDS,
+    "Delay of runs that are enqueued without one.",
+    None,
+    "Delay",
+    least=0,
+    most=LONGEST_SECONDS,
     none_means="no delay",
-)  # fmt: skip
+)
 EXPIRES_IN = Field(
-    "Cancel runs that have not started this long after they may.", 3600.0, "Expires in",
-    least=SHORTEST, most=LONGEST_SECONDS, none_means="never",
-)  # fmt: skip
+    "Cancel runs that have not started this long after they may.",
+    3600.0,
+    "Expires in",
+    least=SHORTEST,
+    most=LONGEST_SECONDS,
+    none_means="never",
+)
 Key = Annotated[
     str | None,
     Field(
         "Template of the idempotency key of its runs, filled from the payload.",
-        "welcome:{user_id}", shortest=1, metavar="TEMPLATE", none_means="no key",
+        "welcome:{user_id}",
+        shortest=1,
+        metavar="TEMPLATE",
+        none_means="no key",
     ),
-]  # fmt: skip
+]
 TENANT = Field(
-    "Tenant of runs that are enqueued without one.", None, none_means="no tenant", shortest=1,
+    "Tenant of runs that are enqueued without one.",
+    None,
+    none_means="no tenant",
+    shortest=1,
     metavar="TENANT",
-)  # fmt: skip
+)
 FUNCTION = Field(
-    "SQL jobs: function or procedure to call, with its schema.", "public.close_orders", "Function",
-    shortest=1, longest=1000, metavar="FUNCTION",
-)  # fmt: skip
+    "SQL jobs: function or procedure to call, with its schema.",
+    "public.close_orders",
+    "Function",
+    shortest=1,
+    longest=1000,
+    metavar="FUNCTION",
+)
 RunAs = Annotated[
     str | None,
     Field(
-        "SQL jobs: role that it runs as, which allow_run_as has permitted.", label="Runs as",
-        shortest=1, longest=63, none_means="the role of the workers", metavar="ROLE",
+        "SQL jobs: role that it runs as, which allow_run_as has permitted.",
+        label="Runs as",
+        shortest=1,
+        longest=63,
+        none_means="the role of the workers",
+        metavar="ROLE",
     ),
-]  # fmt: skip
+]
 MODE = Field(
-    "SQL jobs: `none` for a procedure that commits by itself.", None, "Transaction",
+    "SQL jobs: `none` for a procedure that commits by itself.",
+    None,
+    "Transaction",
     choices={
         "whole": "one transaction with the end of the run",
         "none": "the procedure commits by itself",
     },
     metavar="whole|none",
-)  # fmt: skip
+)
 Cascade = Annotated[bool, Field("Also delete its schedules.", label="Cascade")]
 CancelOpen = Annotated[bool, Field("Cancel its unfinished runs.", label="Cancel unfinished runs")]
 Order = Annotated[

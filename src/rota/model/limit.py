@@ -21,14 +21,16 @@ LimitTenant = Annotated[str, Field("Tenant of the limit; empty: the limit for al
 KindField = Annotated[
     LimitKind,
     Field(
-        "Kind of limit. Default for a new limit: concurrency.", "concurrency", metavar="KIND",
+        "Kind of limit. Default for a new limit: concurrency.",
+        "concurrency",
+        metavar="KIND",
         choices={
             "concurrency": "concurrent runs",
             "rate": "runs per period",
             "sequence": "one after another",
         },
     ),
-]  # fmt: skip
+]
 Cap = Annotated[
     int, Field("Maximum number of runs. 0: nothing starts.", 5, "At most", least=0, most=MOST)
 ]
@@ -45,14 +47,17 @@ NextAfterField = Annotated[
     NextAfter | None,
     Field(
         "Sequences: start the next run after the success or the end of the previous one.",
-        label="Next run after", metavar="END",
+        label="Next run after",
+        metavar="END",
         choices={"success": "the previous run succeeded", "end": "the previous run ended"},
     ),
-]  # fmt: skip
+]
 OnFullField = Annotated[
     OnFull,
     Field(
-        "Policy for a run when the limit is full.", "wait", "When the limit is full",
+        "Policy for a run when the limit is full.",
+        "wait",
+        "When the limit is full",
         metavar="ACTION",
         choices={
             "wait": "the run waits",
@@ -61,7 +66,7 @@ OnFullField = Annotated[
             "cancel_running": "the oldest running run is cancelled",
         },
     ),
-]  # fmt: skip
+]
 _ANY: dict[str, Any] = {"none": "any", "none_means": "no restriction"}
 OfQueue = Annotated[
     str | None, Field("Only runs of this queue.", longest=100, metavar="QUEUE|any", **_ANY)
@@ -76,10 +81,12 @@ OfSchedule = Annotated[
 KeyTemplate = Annotated[
     str | None,
     Field(
-        "Count separately for each value of this template.", "customer:{customer_id}",
-        metavar="TEMPLATE", none_means="one counter",
+        "Count separately for each value of this template.",
+        "customer:{customer_id}",
+        metavar="TEMPLATE",
+        none_means="one counter",
     ),
-]  # fmt: skip
+]
 CounterValue = Annotated[
     str | None,
     Field("Unblock only the counter with this value.", "order:7", longest=300, none_means="all"),

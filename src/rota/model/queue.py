@@ -15,29 +15,38 @@ QueueName = Annotated[str, Field("Queue name.", "mail", longest=100)]
 MaxWaiting = Annotated[
     int | None,
     Field(
-        "Maximum number of waiting runs, ready or not.", 10_000, "At most", least=0, most=10**9,
-        none_means="no limit", metavar="N|none",
+        "Maximum number of waiting runs, ready or not.",
+        10_000,
+        "At most",
+        least=0,
+        most=10**9,
+        none_means="no limit",
+        metavar="N|none",
     ),
-]  # fmt: skip
+]
 WhenFull = Annotated[
     WhenFullChoice,
     Field(
         "Policy when the queue is full: refuse new runs, or drop the waiting runs with the lowest "
         "priority.",
-        "refuse", "When the queue is full", metavar="ACTION",
+        "refuse",
+        "When the queue is full",
+        metavar="ACTION",
         choices={
             "refuse": "new runs are refused",
             "drop_lowest": "the runs with the lowest priority are dropped",
         },
     ),
-]  # fmt: skip
+]
 Description = Annotated[
     str | None,
     Field(
-        "What the queue is for, and whom to ask.", "Mails; ask team Growth", longest=500,
+        "What the queue is for, and whom to ask.",
+        "Mails; ask team Growth",
+        longest=500,
         none_means="no description",
     ),
-]  # fmt: skip
+]
 OnlyPaused = Annotated[bool | None, Field("Only paused queues, or only those that are not.", True)]
 Order = Annotated[
     QueueOrder, Field("Sort order: by name, largest backlog first, or longest wait first.", "name")

@@ -12,10 +12,13 @@ ViewName = Annotated[str, Field("View name.", "Failed today", shortest=1, longes
 ViewQuery = Annotated[
     str,
     Field(
-        "Filter, as in the page URL of the list of runs.", "state=failed&since=24h", shortest=1,
-        longest=4000, metavar="FILTER",
+        "Filter, as in the page URL of the list of runs.",
+        "state=failed&since=24h",
+        shortest=1,
+        longest=4000,
+        metavar="FILTER",
     ),
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,9 +81,18 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _TIMING = (
-    "cron", "interval_seconds", "run_at", "has_seconds", "timezone", "gap", "fold", "every_from",
-    "start_at", "end_at", "anchor_at",
-)  # fmt: skip
+    "cron",
+    "interval_seconds",
+    "run_at",
+    "has_seconds",
+    "timezone",
+    "gap",
+    "fold",
+    "every_from",
+    "start_at",
+    "end_at",
+    "anchor_at",
+)
 _INSTANTS = ("run_at", "start_at", "end_at", "anchor_at")
 
 

@@ -14,10 +14,13 @@ StepSeconds = Annotated[
     Duration | None,
     Field(
         "Interval length of the series, a multiple of a minute. Default: by the length of the "
-        "period.", "5m",
-        least=60, most=LONGEST.total_seconds(), metavar="5m",
+        "period.",
+        "5m",
+        least=60,
+        most=LONGEST.total_seconds(),
+        metavar="5m",
     ),
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,10 +58,13 @@ class TenantSettings(TypedDict, total=False):
     weight: Annotated[
         float | None,
         Field(
-            "Weight of its share of the workers among tenants.", 2.0, least=0.01, most=1000,
+            "Weight of its share of the workers among tenants.",
+            2.0,
+            least=0.01,
+            most=1000,
             none_means="1",
         ),
-    ]  # fmt: skip
+    ]
     max_waiting: Annotated[
         int | None,
         Field("Maximum number of waiting runs.", 10_000, least=0, most=10**9, **_NO_LIMIT),
@@ -77,17 +80,24 @@ class TenantSettings(TypedDict, total=False):
     retention_days: Annotated[
         int | None,
         Field(
-            "Maximum days to keep its finished runs.", 7, least=1, most=36_500, metavar="N|none",
+            "Maximum days to keep its finished runs.",
+            7,
+            least=1,
+            most=36_500,
+            metavar="N|none",
             none_means="as set by their jobs",
         ),
-    ]  # fmt: skip
+    ]
     failed_retention_days: Annotated[
         int | None,
         Field(
-            "Maximum days to keep its failed runs.", least=1, most=36_500, metavar="N|none",
+            "Maximum days to keep its failed runs.",
+            least=1,
+            most=36_500,
+            metavar="N|none",
             none_means="as other runs",
         ),
-    ]  # fmt: skip
+    ]
     description: Annotated[str | None, Field("Description.", longest=10_000)]
     metadata: Annotated[
         Mapping[str, Any] | None,

@@ -19,9 +19,10 @@ KindOf = Annotated[
     Field(
         "Kind of object. Default: a number is a run; a name is a schedule, else a job, else a "
         "queue.",
-        "job", metavar="KIND",
+        "job",
+        metavar="KIND",
     ),
-]  # fmt: skip
+]
 TenantOf = Annotated[str, Field("Tenant of the schedule.", "", metavar="NAME")]
 
 

@@ -75,8 +75,10 @@ def enqueue_span(tracer: Tracer, jobs: str, runs: int, queue: str | None) -> Ite
     from opentelemetry.trace import SpanKind
 
     attributes: dict[str, Any] = {
-        "messaging.system": "rota", "messaging.operation.type": "send", "rota.job": jobs,
-    }  # fmt: skip
+        "messaging.system": "rota",
+        "messaging.operation.type": "send",
+        "rota.job": jobs,
+    }
     if queue is not None:
         attributes["messaging.destination.name"] = attributes["rota.queue"] = queue
     if runs != 1:
@@ -92,8 +94,10 @@ def event_span(tracer: Tracer, event: str) -> Iterator[Span]:
     from opentelemetry.trace import SpanKind
 
     attributes = {
-        "messaging.system": "rota", "messaging.operation.type": "send", "rota.event": event,
-    }  # fmt: skip
+        "messaging.system": "rota",
+        "messaging.operation.type": "send",
+        "rota.event": event,
+    }
     with tracer.start_as_current_span(
         f"emit {event}", kind=SpanKind.PRODUCER, attributes=attributes
     ) as span:
@@ -108,11 +112,16 @@ def attempt_span(tracer: Tracer, claim: Claim, rest: Mapping[str, Any]) -> Itera
     from opentelemetry.trace import SpanKind
 
     attributes: dict[str, Any] = {
-        "messaging.system": "rota", "messaging.operation.type": "process",
-        "messaging.destination.name": claim.queue, "messaging.message.id": str(claim.id),
-        "rota.job": claim.job, "rota.queue": claim.queue, "rota.run_id": claim.id,
-        "rota.attempt": claim.attempt, "rota.max_attempts": claim.max_attempts,
-    }  # fmt: skip
+        "messaging.system": "rota",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": claim.queue,
+        "messaging.message.id": str(claim.id),
+        "rota.job": claim.job,
+        "rota.queue": claim.queue,
+        "rota.run_id": claim.id,
+        "rota.attempt": claim.attempt,
+        "rota.max_attempts": claim.max_attempts,
+    }
     attributes |= {f"rota.{name}": rest[name] for name in _ORIGIN if rest.get(name)}
     if claim.tenant:
         attributes["rota.tenant"] = claim.tenant

@@ -64,9 +64,14 @@ class _Page(Collector):
         yield from self._schedules()
         yield from self._limits()
         for metric in (
-            known.WORKERS_LOST, known.LATE_ENDS, known.TICKS, known.LINES_STORED,
-            known.LINES_DROPPED, known.RUNS_ADMITTED, known.LIMITS_MENDED,
-        ):  # fmt: skip
+            known.WORKERS_LOST,
+            known.LATE_ENDS,
+            known.TICKS,
+            known.LINES_STORED,
+            known.LINES_DROPPED,
+            known.RUNS_ADMITTED,
+            known.LIMITS_MENDED,
+        ):
             yield self._plain_counter(metric)
         for metric in (known.LOOP_ERRORS, known.OCCURRENCES, known.RUNS_DROPPED):
             yield self._labelled_counter(metric)

@@ -128,17 +128,32 @@ def context(
     now = started_at or datetime.now(UTC)
     meant_for = now - timedelta(seconds=check_duration("lateness", lateness, least=0))
     extras = {
-        "key": key, "tags": tags or [], "metadata": dict(metadata or {}),
-        "triggered_by": dict(triggered_by) if triggered_by else None, "schedule": schedule,
+        "key": key,
+        "tags": tags or [],
+        "metadata": dict(metadata or {}),
+        "triggered_by": dict(triggered_by) if triggered_by else None,
+        "schedule": schedule,
         "scheduled_for": scheduled_for and scheduled_for.isoformat(),
         "run_at": meant_for.isoformat(),
-    }  # fmt: skip
+    }
     claim = Claim(
-        id=run_id, seq=run_id, attempt=attempt, attempts_used=attempt, max_attempts=max_attempts,
-        priority=priority, queue=queue, job=job if isinstance(job, str) else job.name,
-        payload=b"{}", validated_by=None, timeout_seconds=None, is_expired=None, is_suspect=False,
-        enqueued_at=meant_for, claimed_at=now, extras=msgspec.json.encode(extras),
+        id=run_id,
+        seq=run_id,
+        attempt=attempt,
+        attempts_used=attempt,
+        max_attempts=max_attempts,
+        priority=priority,
+        queue=queue,
+        job=job if isinstance(job, str) else job.name,
+        payload=b"{}",
+        validated_by=None,
+        timeout_seconds=None,
+        is_expired=None,
+        is_suspect=False,
+        enqueued_at=meant_for,
+        claimed_at=now,
+        extras=msgspec.json.encode(extras),
         tenant=tenant,
-    )  # fmt: skip
+    )
     limit = None if timeout is None else check_duration("timeout", timeout)
     return UnitContext(UnitAttempt(claim, limit, connection, dict(state or {})))

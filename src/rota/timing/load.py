@@ -25,7 +25,7 @@ __all__ = [
     "Suggestion",
     "hour",
     "simulate",
-]  # fmt: skip
+]
 MOST_DAYS = 31
 _SECOND = timedelta(seconds=1)
 _MICRO = timedelta(microseconds=1)

@@ -9,9 +9,15 @@ from typing import Any
 
 _REF = "#/components/schemas/"
 _TITLES = {
-    "bulk": "Bulk actions", "stats": "Statistics", "timings": "Timing", "views": "Saved views",
-    "why": "Why", "stream": "Live streams", "health": "Health", "metrics": "Metrics",
-}  # fmt: skip
+    "bulk": "Bulk actions",
+    "stats": "Statistics",
+    "timings": "Timing",
+    "views": "Saved views",
+    "why": "Why",
+    "stream": "Live streams",
+    "health": "Health",
+    "metrics": "Metrics",
+}
 
 
 @dataclass(frozen=True, slots=True)

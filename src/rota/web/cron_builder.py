@@ -14,9 +14,7 @@ from rota.timing.cron import expand
 from rota.web.forms import Form
 
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
-_MONTHS = (
-    "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
-)  # fmt: skip
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,13 +60,16 @@ def heat_of(load: Load, zone: tzinfo) -> Heat:
             label=f"{day.day:%a} {day.day.day} {day.day:%b}",
             note=_length(changes.get(day.day)),
             is_today=number == 0,
-            cells=[_cell(load, day.day, hour, count, level_of(count, usual), zone,
-                         changes.get(day.day))
-                   for hour, count in enumerate(day.hours)],
+            cells=[
+                _cell(
+                    load, day.day, hour, count, level_of(count, usual), zone, changes.get(day.day)
+                )
+                for hour, count in enumerate(day.hours)
+            ],
             total=sum(day.hours),
         )
         for number, day in enumerate(load.days)
-    ]  # fmt: skip
+    ]
     steps = _steps(usual, max(counts, default=0))
     return Heat(rows, [_told(change) for change in changes.values()], steps)
 

@@ -99,9 +99,14 @@ def _laid_out(stretches: Sequence[_Stretch]) -> list[Segment]:
         label = stretch.words if width >= _ROOM else ""
         segments.append(
             Segment(
-                round(x, 2), round(width, 2), stretch.state, stretch.is_wait,
-                stretch.is_wait and stretch.seconds > most * 1.05, label, stretch.words,
+                round(x, 2),
+                round(width, 2),
+                stretch.state,
+                stretch.is_wait,
+                stretch.is_wait and stretch.seconds > most * 1.05,
+                label,
+                stretch.words,
             )
-        )  # fmt: skip
+        )
         x += width + _GAP
     return segments

@@ -15,8 +15,12 @@ from rota.model.log import LogLine
 from rota.model.unreadable import Unreadable
 
 GLYPHS = {
-    "debug": "pending", "info": "info", "warning": "warn", "error": "failed", "critical": "failed",
-}  # fmt: skip
+    "debug": "pending",
+    "info": "info",
+    "warning": "warn",
+    "error": "failed",
+    "critical": "failed",
+}
 _MOST_TEXT = 4000
 _MOST_INLINE = 120
 _MOST_FIELDS = 12

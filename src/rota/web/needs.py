@@ -11,9 +11,14 @@ from rota.model.formatting import plural
 from rota.web.context import NavItem
 
 _PLACES = {
-    "job": "/jobs", "queue": "/queues", "schedule": "/schedules", "run": "/runs",
-    "worker": "/workers", "limit": "/limits", "tenant": "/tenants",
-}  # fmt: skip
+    "job": "/jobs",
+    "queue": "/queues",
+    "schedule": "/schedules",
+    "run": "/runs",
+    "worker": "/workers",
+    "limit": "/limits",
+    "tenant": "/tenants",
+}
 # In the navigation: the section, and the word for its problem.
 _SECTIONS = {
     "job": ("jobs", "failing"),

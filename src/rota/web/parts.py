@@ -86,9 +86,16 @@ class SharedParts:
         if CSRF not in cookies or SAID in cookies:
             return None
         found: list[Any] = [
-            place, part, headers.get("host"), scope.get("root_path"), scope["path"],
-            scope["query_string"], scope.get("rota.viewer"), cookies.get(ZONE), cookies.get(THEME),
-        ]  # fmt: skip
+            place,
+            part,
+            headers.get("host"),
+            scope.get("root_path"),
+            scope["path"],
+            scope["query_string"],
+            scope.get("rota.viewer"),
+            cookies.get(ZONE),
+            cookies.get(THEME),
+        ]
         return repr(found)
 
     async def _make(self, scope: Scope, receive: Receive) -> Part:

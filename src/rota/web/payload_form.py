@@ -15,9 +15,15 @@ PREFIX = "p."
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _ARGUMENT = re.compile(r"argument ([A-Za-z_][A-Za-z_0-9]*)")
 _WORDS = {
-    "integer": "whole number", "number": "number", "boolean": "yes or no", "text": "text",
-    "date": "date", "time": "date and time", "json": "JSON", "exact": "number",
-}  # fmt: skip
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "yes or no",
+    "text": "text",
+    "date": "date",
+    "time": "date and time",
+    "json": "JSON",
+    "exact": "number",
+}
 
 
 @dataclass(frozen=True, slots=True)

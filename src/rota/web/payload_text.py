@@ -94,10 +94,14 @@ def type_of(node: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) ->
 
 _WORDS = {"string": "text", "null": "none", "boolean": "true or false"}
 _LIMITS = (
-    ("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "to"),
+    ("minimum", "from"),
+    ("exclusiveMinimum", "above"),
+    ("maximum", "to"),
     ("exclusiveMaximum", "below"),
-    ("minLength", "minimum length"), ("maxLength", "maximum length"), ("pattern", "matching"),
-)  # fmt: skip
+    ("minLength", "minimum length"),
+    ("maxLength", "maximum length"),
+    ("pattern", "matching"),
+)
 
 
 def _bounds(node: Mapping[str, Any]) -> str:

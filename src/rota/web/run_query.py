@@ -18,9 +18,24 @@ from rota.web.list_query import Token, address, read_moment, read_words
 
 # Filters by name, in the order in which they are shown.
 KEYS = (
-    "state", "job", "queue", "tag", "tenant", "key", "schedule", "worker", "text", "error",
-    "group", "payload", "since", "until", "ended_since", "ended_until", "handled",
-)  # fmt: skip
+    "state",
+    "job",
+    "queue",
+    "tag",
+    "tenant",
+    "key",
+    "schedule",
+    "worker",
+    "text",
+    "error",
+    "group",
+    "payload",
+    "since",
+    "until",
+    "ended_since",
+    "ended_until",
+    "handled",
+)
 TIMES = ("since", "until", "ended_since", "ended_until")
 # Filters that may have several values.
 _SEVERAL = ("state", "payload")

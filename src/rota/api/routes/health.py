@@ -39,7 +39,9 @@ async def ready(request: Request) -> Any:
         await scope.check_ready()
     except (RotaError, TimeoutError):
         raise ProblemError(
-            503, "not_ready", "the database does not respond, or does not fit this release",
+            503,
+            "not_ready",
+            "the database does not respond, or does not fit this release",
             headers={"Retry-After": "5"},
-        ) from None  # fmt: skip
+        ) from None
     return {"status": "ok"}

@@ -48,7 +48,17 @@ async def search_logs(
     """
     place = read_cursor("logs", cursor, str)
     found = await scope.logs.search(
-        text, job=job, run_id=run_id, attempt=attempt, level=level, tenant=tenant, queue=queue,
-        worker=worker, since=since, until=until, limit=limit, cursor=place[0] if place else None,
-    )  # fmt: skip
+        text,
+        job=job,
+        run_id=run_id,
+        attempt=attempt,
+        level=level,
+        tenant=tenant,
+        queue=queue,
+        worker=worker,
+        since=since,
+        until=until,
+        limit=limit,
+        cursor=place[0] if place else None,
+    )
     return log_page("logs", found)

@@ -101,9 +101,13 @@ async def tail_logs(
     state: ApiState = request.app.state.rota
     found = scope.ask(scope.app.logs)
     filters: Any = {
-        "job": job, "run_id": run_id, "level": level, "tenant": tenant, "queue": queue,
+        "job": job,
+        "run_id": run_id,
+        "level": level,
+        "tenant": tenant,
+        "queue": queue,
         "worker": worker,
-    }  # fmt: skip
+    }
     # Refuse an invalid search before the stream begins.
     await found.recent(text, seconds=0, limit=1, **filters)
     source = found.tail(text, lines=lines, **filters)

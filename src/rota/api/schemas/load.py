@@ -8,9 +8,12 @@ from rota.timing.load import Day, LeftOut, Load, PileUp, PredictedOverlap, Sugge
 _DAY = {"day": "2026-03-09", "hours": [0] * 8 + [12] + [0] * 15}
 _PILE_UP = {"at": "08:00", "count": 12, "days": 7, "schedules": ["digest", "report"]}
 _OVERLAP = {
-    "schedule": "report", "gap_seconds": 60.0, "avg_duration_ms": 48000.0,
-    "max_duration_ms": 75000.0, "is_usual": False,
-}  # fmt: skip
+    "schedule": "report",
+    "gap_seconds": 60.0,
+    "avg_duration_ms": 48000.0,
+    "max_duration_ms": 75000.0,
+    "is_usual": False,
+}
 _SUGGESTION = {"at": "08:00", "jitter_seconds": 180.0, "schedules": ["digest", "report"]}
 
 DayView = view(

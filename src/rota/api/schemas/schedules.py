@@ -11,9 +11,7 @@ from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo
 from rota.timing.preview import PreviewRow
 
 ScheduleState = Literal["active", "pending", "paused", "disabled", "finished", "parked"]
-Decision = Literal[
-    "ran", "caught_up", "skipped", "missed", "superseded", "triggered", "backfilled"
-]  # fmt: skip
+Decision = Literal["ran", "caught_up", "skipped", "missed", "superseded", "triggered", "backfilled"]
 _AT = "2026-03-09T12:00:00Z"
 ScheduleView = view_of(ScheduleInfo)
 SchedulePage = page(ScheduleView)
@@ -77,10 +75,14 @@ TemplateView = view_of(TemplateInfo)
 TemplatePage = page(TemplateView)
 BackfillView = view_of(BackfillInfo)
 _EDIT: dict[str, Any] = {
-    "id": 12, "at": _AT, "actor": "api:admin", "action": "schedule.updated",
-    "reason": "the books close later", "can_revert": True,
+    "id": 12,
+    "at": _AT,
+    "actor": "api:admin",
+    "action": "schedule.updated",
+    "reason": "the books close later",
+    "can_revert": True,
     "changes": [{"field": "cron", "before": "0 3 * * *", "after": "30 2 * * *"}],
-}  # fmt: skip
+}
 EditView = view(
     ScheduleEdit,
     "ScheduleEdit",
@@ -107,14 +109,24 @@ OverrideView = view(
         "changed_at": "When it was changed.",
     },
     {
-        "field": "cron", "stored": "0 9 * * *", "code": "0 8 * * *", "changed_by": "cli:ada",
+        "field": "cron",
+        "stored": "0 9 * * *",
+        "code": "0 8 * * *",
+        "changed_by": "cli:ada",
         "changed_at": _AT,
     },
-)  # fmt: skip
+)
 _MANUAL: dict[str, Any] = {
-    "at": _AT, "actor": "api:admin", "kind": "triggered", "reason": "asked for", "run_id": 42,
-    "state": "succeeded", "from_at": None, "until_at": None, "runs": 1,
-}  # fmt: skip
+    "at": _AT,
+    "actor": "api:admin",
+    "kind": "triggered",
+    "reason": "asked for",
+    "run_id": 42,
+    "state": "succeeded",
+    "from_at": None,
+    "until_at": None,
+    "runs": 1,
+}
 ManualView = view(
     ManualRun,
     "ManualRun",

@@ -44,6 +44,10 @@ def _finding(one: Finding) -> None:
 
 
 doctor = read_command(
-    "doctor", DoctorCommands.get, _show, options=(option("every", Every, False),),
-    code=lambda found: 1 if found.bad else 0, note="Exits with 1 if anything needs action.",
-)  # fmt: skip
+    "doctor",
+    DoctorCommands.get,
+    _show,
+    options=(option("every", Every, False),),
+    code=lambda found: 1 if found.bad else 0,
+    note="Exits with 1 if anything needs action.",
+)

@@ -63,12 +63,17 @@ def _print(result: RetentionResult) -> None:
         return
     rows = [
         (
-            item.action, item.partition or item.table, _whose(item), item.outcome or "",
-            f"about {item.rows:,}" if item.action == "drop" else f"{item.rows:,}", _size(item),
-            times.absolute(item.until), item.note or "",
+            item.action,
+            item.partition or item.table,
+            _whose(item),
+            item.outcome or "",
+            f"about {item.rows:,}" if item.action == "drop" else f"{item.rows:,}",
+            _size(item),
+            times.absolute(item.until),
+            item.note or "",
         )
         for item in result.items
-    ]  # fmt: skip
+    ]
     table(("ACTION", "WHERE", "OF", "OUTCOME", "ROWS>", "SIZE>", "UNTIL", "NOTE"), rows)
     done = "would remove" if result.is_dry_run else "removed"
     say(f"{done} about {plural(result.rows, 'row')}")

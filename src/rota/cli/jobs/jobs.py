@@ -61,9 +61,16 @@ commands.command("list")(watched(list_command("jobs", _list)))
 
 def _row(job: JobInfo) -> tuple[object, ...]:
     return (
-        job.name, job.queue, job.priority, job.max_attempts, _timeout(job),
-        _strategies(job), job.executor, job.workers, f"{_state(job)}{job.description}",
-    )  # fmt: skip
+        job.name,
+        job.queue,
+        job.priority,
+        job.max_attempts,
+        _timeout(job),
+        _strategies(job),
+        job.executor,
+        job.workers,
+        f"{_state(job)}{job.description}",
+    )
 
 
 def _strategies(job: JobInfo) -> str:

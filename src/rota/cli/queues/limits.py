@@ -38,9 +38,7 @@ Tenant = Annotated[
         callback=whose_limit,
     ),
 ]
-_HEADERS = (
-    "LIMIT", "APPLIES TO", "RULE", "IN USE>", "WAITING>", "FULL>", "WHEN FULL", "NOTE",
-)  # fmt: skip
+_HEADERS = ("LIMIT", "APPLIES TO", "RULE", "IN USE>", "WAITING>", "FULL>", "WHEN FULL", "NOTE")
 
 
 def _list(ctx: typer.Context, app: App, found: list[LimitInfo], given: dict[str, Any]) -> None:
@@ -95,10 +93,15 @@ def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False
     if it.key and found.keys:
         heading("counters")
         rows = [
-            (key.value, f"{key.in_use:,}", key.waiting or "",
-             times.shown(key.wait_until, now, False), key.blocked_by or "")
+            (
+                key.value,
+                f"{key.in_use:,}",
+                key.waiting or "",
+                times.shown(key.wait_until, now, False),
+                key.blocked_by or "",
+            )
             for key in found.keys
-        ]  # fmt: skip
+        ]
         table(("KEY", "IN USE>", "WAITING>", "NEXT SLOT", "BLOCKED BY>"), rows)
     _runs("runs holding a slot", found.holders, now)
     _runs("waiting runs", found.waiters, now)

@@ -35,11 +35,16 @@ def _list(ctx: typer.Context, app: App, found: list[AuditEntry], given: dict[str
     is_shared = any(entry.tenant for entry in found)
     rows = [
         (
-            entry.id, times.shown(entry.at, now, ctx.params["absolute"]), entry.actor, entry.action,
-            *([entry.tenant] if is_shared else []), _object(entry), _why(entry),
+            entry.id,
+            times.shown(entry.at, now, ctx.params["absolute"]),
+            entry.actor,
+            entry.action,
+            *([entry.tenant] if is_shared else []),
+            _object(entry),
+            _why(entry),
         )
         for entry in found
-    ]  # fmt: skip
+    ]
     table(WITH_TENANT if is_shared else HEADERS, rows)
 
 

@@ -42,9 +42,11 @@ Worker = Annotated[
     int | None, typer.Option(metavar="ID", help="Lines written by this worker.", min=1)
 ]
 STYLES = {
-    "critical": typer.colors.RED, "error": typer.colors.RED, "warning": typer.colors.YELLOW,
+    "critical": typer.colors.RED,
+    "error": typer.colors.RED,
+    "warning": typer.colors.YELLOW,
     "debug": typer.colors.BRIGHT_BLACK,
-}  # fmt: skip
+}
 
 
 @commands.command("search")
@@ -166,9 +168,14 @@ def _filters(
 ) -> dict[str, Any]:
     values.choice(level, tuple(LEVELS), "--level")
     return {
-        "job": job, "run_id": run, "attempt": attempt, "level": level, "tenant": tenant,
-        "queue": queue, "worker": worker,
-    }  # fmt: skip
+        "job": job,
+        "run_id": run,
+        "attempt": attempt,
+        "level": level,
+        "tenant": tenant,
+        "queue": queue,
+        "worker": worker,
+    }
 
 
 def _all_of_run(app: App, run_id: int, attempt: int | None) -> Iterator[LogLine]:

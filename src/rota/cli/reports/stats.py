@@ -30,18 +30,28 @@ def _show(ctx: typer.Context, app: App, found: Stats) -> None:
     states, total = found.states, found.total
     facts(
         [
-            ("open", f"{states.queued:,} queued, {states.running:,} running, "
-                     f"{states.scheduled:,} scheduled, {states.blocked:,} blocked"),
-            ("ended so far", f"{states.succeeded:,} succeeded, {states.failed:,} failed, "
-                             f"{states.cancelled:,} cancelled"),
+            (
+                "open",
+                f"{states.queued:,} queued, {states.running:,} running, "
+                f"{states.scheduled:,} scheduled, {states.blocked:,} blocked",
+            ),
+            (
+                "ended so far",
+                f"{states.succeeded:,} succeeded, {states.failed:,} failed, "
+                f"{states.cancelled:,} cancelled",
+            ),
             ("oldest queued", _age(found.oldest_queued_seconds)),
             ("since", times.shown(found.since, found.at, is_absolute)),
             ("attempts", f"{total.attempts:,}, {rate(total.per_second)}"),
             ("failed", _share(total)),
-            ("p50, p95, p99", ", ".join(map(times.took, (total.p50_ms, total.p95_ms, total.p99_ms)))
-                              if total.attempts else ""),
+            (
+                "p50, p95, p99",
+                ", ".join(map(times.took, (total.p50_ms, total.p95_ms, total.p99_ms)))
+                if total.attempts
+                else "",
+            ),
         ]
-    )  # fmt: skip
+    )
     if found.queues:
         heading("Queues")
         table(QUEUES, map(_queue, found.queues))
@@ -77,9 +87,11 @@ def _queue(one: QueueDepth) -> tuple[object, ...]:
 
 def _done(one: Activity) -> tuple[object, ...]:
     return (
-        number(one.attempts), rate(one.per_second), _share(one),
+        number(one.attempts),
+        rate(one.per_second),
+        _share(one),
         *(times.took(it) for it in (one.p50_ms, one.p95_ms, one.p99_ms, one.longest_ms)),
-    )  # fmt: skip
+    )
 
 
 def _share(one: Activity) -> str:

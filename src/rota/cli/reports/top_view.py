@@ -110,8 +110,16 @@ class Frame:
     def _queues(self) -> Section:
         rows = [self._queue(queue) for queue in self.seen.queues]
         headers = (
-            "QUEUE", "STATE", "QUEUED>", "OLDEST>", "LATER>", "RUN>", "IN>", "OUT>", "WORKERS>"
-        )  # fmt: skip
+            "QUEUE",
+            "STATE",
+            "QUEUED>",
+            "OLDEST>",
+            "LATER>",
+            "RUN>",
+            "IN>",
+            "OUT>",
+            "WORKERS>",
+        )
         return Section("QUEUES", headers, rows, "no queues", len(rows))
 
     def _queue(self, it: QueueRate) -> tuple[object, ...]:
@@ -119,10 +127,16 @@ class Frame:
         oldest = "" if queue.oldest_seconds is None else times.span(queue.oldest_seconds)
         into, later = self.inflow.rates.get(queue.name), queue.scheduled + queue.blocked
         return (
-            queue.name, self._standing(queue), f"{queue.queued:,}", oldest,
-            f"{later:,}" if later else "", queue.running,
-            "" if into is None else rate(into), rate(it.per_second), queue.workers,
-        )  # fmt: skip
+            queue.name,
+            self._standing(queue),
+            f"{queue.queued:,}",
+            oldest,
+            f"{later:,}" if later else "",
+            queue.running,
+            "" if into is None else rate(into),
+            rate(it.per_second),
+            queue.workers,
+        )
 
     def _standing(self, queue: QueueInfo) -> str:
         if not queue.is_paused or queue.paused_until is None:
@@ -134,11 +148,16 @@ class Frame:
         code = Code.of(self.seen.workers)
         rows: list[tuple[object, ...]] = [
             (
-                one.id, one.status, f"{one.running}/{one.concurrency}",
-                f"{times.span(one.heartbeat_seconds)} ago", one.host, *code.cells(one), news(one),
+                one.id,
+                one.status,
+                f"{one.running}/{one.concurrency}",
+                f"{times.span(one.heartbeat_seconds)} ago",
+                one.host,
+                *code.cells(one),
+                news(one),
             )
             for one in self.seen.workers
-        ]  # fmt: skip
+        ]
         headers = ("WORKER>", "STATE", "SLOTS>", "HEARTBEAT", "HOST", *code.headers, "NOTE")
         return Section(
             "WORKERS", headers, rows, "no workers; start one with `rota worker`", len(rows)
@@ -148,12 +167,15 @@ class Frame:
         now = self.seen.at
         rows: list[tuple[object, ...]] = [
             (
-                run.id, run.job, times.span((now - run.started_at).total_seconds()),
-                "" if run.progress is None else f"{run.progress:.0%}", run.worker,
+                run.id,
+                run.job,
+                times.span((now - run.started_at).total_seconds()),
+                "" if run.progress is None else f"{run.progress:.0%}",
+                run.worker,
                 run.message or "",
             )
             for run in self.seen.running
-        ]  # fmt: skip
+        ]
         total = max(len(rows), sum(queue.queue.running for queue in self.seen.queues))
         headers = ("RUN>", "JOB", "FOR>", "DONE>", "WORKER>", "MESSAGE")
         return Section("RUNNING LONGEST", headers, rows, "nothing is running", total)
@@ -171,11 +193,13 @@ class Frame:
     def _coming(self) -> Section:
         rows: list[tuple[object, ...]] = [
             (
-                times.shown(one.next_run_at, self.seen.at, False), whole_name(one.tenant, one.name),
-                one.job, "paused" if one.is_paused else "active",
+                times.shown(one.next_run_at, self.seen.at, False),
+                whole_name(one.tenant, one.name),
+                one.job,
+                "paused" if one.is_paused else "active",
             )
             for one in self.seen.schedules
-        ]  # fmt: skip
+        ]
         return Section(
             "NEXT", ("DUE", "SCHEDULE", "JOB", "STATE"), rows, "no schedule is due", len(rows)
         )
@@ -205,9 +229,12 @@ def _table(headers: Sequence[str], rows: list[tuple[object, ...]]) -> Table:
         justify: Literal["left", "right"] = "right" if header.endswith(">") else "left"
         widest = None if place == last else _WIDEST_NAME
         made.add_column(
-            header.removesuffix(">"), justify=justify, no_wrap=True, max_width=widest,
+            header.removesuffix(">"),
+            justify=justify,
+            no_wrap=True,
+            max_width=widest,
             overflow="ellipsis",
-        )  # fmt: skip
+        )
     for row in rows:
         cells = [first_line(cell) for cell in row]
         made.add_row(*[Text(cell, STATE_STYLES.get(cell.partition(",")[0], "")) for cell in cells])

@@ -19,9 +19,17 @@ if TYPE_CHECKING:
     from rota.model.trend import Curve, Trend
 
 HEADERS = (
-    "FROM", "ENDED>", "DAY BEFORE>", "FAILED>", "DAY BEFORE>", "P95>", "DAY BEFORE>",
-    "PICK-UP P95>", "QUEUED>", "OLDEST>",
-)  # fmt: skip
+    "FROM",
+    "ENDED>",
+    "DAY BEFORE>",
+    "FAILED>",
+    "DAY BEFORE>",
+    "P95>",
+    "DAY BEFORE>",
+    "PICK-UP P95>",
+    "QUEUED>",
+    "OLDEST>",
+)
 # A narrow terminal shows the newest steps; --json has them all.
 _STEPS_SHOWN = 30
 
@@ -57,11 +65,14 @@ def _row(found: Trend, step: int, is_absolute: bool) -> tuple[object, ...]:
         times.shown(begin, found.at, is_absolute),
         number(now.succeeded[step] + now.failed[step]),
         number(before.succeeded[step] + before.failed[step]),
-        number(now.failed[step]), number(before.failed[step]),
-        times.took(now.p95_ms[step]), times.took(before.p95_ms[step]),
+        number(now.failed[step]),
+        number(before.failed[step]),
+        times.took(now.p95_ms[step]),
+        times.took(before.p95_ms[step]),
         times.took(now.pickup_p95_ms[step]),
-        number(queued), "" if oldest is None else times.span(oldest),
-    )  # fmt: skip
+        number(queued),
+        "" if oldest is None else times.span(oldest),
+    )
 
 
 trend = watched(read_command("stats", StatsCommands.trend, _show))

@@ -42,16 +42,25 @@ def _list(ctx: typer.Context, app: App, found: list[CalendarInfo], given: dict[s
         return
     now, absolute = app.clock.sync.now(), ctx.params["absolute"]
     headers = (
-        "NAME", "TIME ZONE", "HOLIDAYS>", "WEEKENDS", "WINDOWS>", "SCHEDULES>", "CHANGED",
+        "NAME",
+        "TIME ZONE",
+        "HOLIDAYS>",
+        "WEEKENDS",
+        "WINDOWS>",
+        "SCHEDULES>",
+        "CHANGED",
         "DESCRIPTION",
-    )  # fmt: skip
+    )
     rows = [
         (
-            calendar.name, *_summary(as_pairs(calendar.definition)), calendar.schedules,
-            times.shown(calendar.updated_at, now, absolute), calendar.description,
+            calendar.name,
+            *_summary(as_pairs(calendar.definition)),
+            calendar.schedules,
+            times.shown(calendar.updated_at, now, absolute),
+            calendar.description,
         )
         for calendar in found
-    ]  # fmt: skip
+    ]
     table(headers, rows)
 
 

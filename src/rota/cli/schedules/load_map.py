@@ -42,8 +42,14 @@ def _shade(count: int, most: int) -> str:
 
 def _legend(most: int) -> str:
     """Return the smallest count of each shade."""
-    counts = sorted({_shade(count, most): count for count in range(most, 0, -1)}.items(),
-                    key=lambda pair: pair[1]) if most <= 10_000 else []  # fmt: skip
+    counts = (
+        sorted(
+            {_shade(count, most): count for count in range(most, 0, -1)}.items(),
+            key=lambda pair: pair[1],
+        )
+        if most <= 10_000
+        else []
+    )
     starts = " ".join(f"{shade} from {least}" for shade, least in counts)
     return f"· none {starts}" if counts else f"· none {_SHADES} up to {most}"
 

@@ -17,7 +17,7 @@ from rota.cli.terminal.output import (
     listed,
     remark,
     table,
-)  # fmt: skip
+)
 from rota.model.formatting import number, percent, plural
 
 if TYPE_CHECKING:
@@ -36,12 +36,18 @@ HEADERS = ("NAME", "STATE", "JOB", "WHEN", "NEXT", "LAST", "RUNS>", "SUCCESS>", 
 def print_list(found: list[ScheduleInfo], now: datetime, is_absolute: bool) -> None:
     rows = [
         (
-            whole_name(one.tenant, one.name), one.state, one.job, one.timing,
-            times.shown(one.next_run_at, now, is_absolute), _last(one, now, is_absolute),
-            number(one.total_runs) if one.total_runs else "", _percent(one), _news(one),
+            whole_name(one.tenant, one.name),
+            one.state,
+            one.job,
+            one.timing,
+            times.shown(one.next_run_at, now, is_absolute),
+            _last(one, now, is_absolute),
+            number(one.total_runs) if one.total_runs else "",
+            _percent(one),
+            _news(one),
         )
         for one in found
-    ]  # fmt: skip
+    ]
     table(HEADERS, rows)
 
 
@@ -162,7 +168,7 @@ def _standing(one: ScheduleInfo, now: datetime) -> list[tuple[str, object]]:
         ("error", one.error),
         ("edited", edited if one.updated_by else ""),
         ("version", one.version),
-    ]  # fmt: skip
+    ]
 
 
 def print_short_times(coming: list[PreviewRow], past: list[OccurrenceInfo], now: datetime) -> None:
@@ -183,12 +189,14 @@ def print_preview(rows: list[PreviewRow]) -> None:
         ("UTC", "LOCAL", "YOURS", "NOTE"),
         [
             (
-                f"{row.at:%Y-%m-%d %H:%M:%S}", f"{row.local:%a %Y-%m-%d %H:%M:%S %Z}",
-                f"{times.local(row.at):%a %H:%M %Z}", row.note,
+                f"{row.at:%Y-%m-%d %H:%M:%S}",
+                f"{row.local:%a %Y-%m-%d %H:%M:%S %Z}",
+                f"{times.local(row.at):%a %H:%M %Z}",
+                row.note,
             )
             for row in rows
         ],
-    )  # fmt: skip
+    )
 
 
 def print_history(found: list[OccurrenceInfo], now: datetime, is_absolute: bool) -> None:
@@ -197,16 +205,30 @@ def print_history(found: list[OccurrenceInfo], now: datetime, is_absolute: bool)
         return
     rows = [
         (
-            times.absolute(one.nominal_at), one.count, one.decision, _why(one), one.run_id or "",
-            one.state or "", times.took(one.duration_ms), *_decided(one, now, is_absolute),
+            times.absolute(one.nominal_at),
+            one.count,
+            one.decision,
+            _why(one),
+            one.run_id or "",
+            one.state or "",
+            times.took(one.duration_ms),
+            *_decided(one, now, is_absolute),
             _occurrence_news(one),
         )
         for one in found
-    ]  # fmt: skip
+    ]
     headers = (
-        "TIME", "COUNT>", "DECISION", "REASON", "RUN>", "STATE", "TOOK>", "CLAIMED",
-        "DECIDED", "NOTE",
-    )  # fmt: skip
+        "TIME",
+        "COUNT>",
+        "DECISION",
+        "REASON",
+        "RUN>",
+        "STATE",
+        "TOOK>",
+        "CLAIMED",
+        "DECIDED",
+        "NOTE",
+    )
     table(headers, rows)
 
 

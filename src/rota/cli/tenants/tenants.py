@@ -30,9 +30,16 @@ Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Tenant name.", autocompletion=tenant_names)
 ]
 HEADERS = (
-    "TENANT", "STATE", "WAITING>", "HELD>", "RUNNING>", "SUCCEEDED TODAY>", "FAILED TODAY>",
-    "SCHEDULES>", "NOTE",
-)  # fmt: skip
+    "TENANT",
+    "STATE",
+    "WAITING>",
+    "HELD>",
+    "RUNNING>",
+    "SUCCEEDED TODAY>",
+    "FAILED TODAY>",
+    "SCHEDULES>",
+    "NOTE",
+)
 
 
 def _list(ctx: typer.Context, app: App, found: list[TenantInfo], given: dict[str, Any]) -> None:
@@ -90,11 +97,17 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
     if found.days:
         heading("by day (UTC)")
         rows = [
-            (it.day, number(it.enqueued) if it.enqueued else "", size(it.bytes) if it.bytes else "",
-             number(it.succeeded), number(it.failed), number(it.other) if it.other else "",
-             times.span(it.seconds))
+            (
+                it.day,
+                number(it.enqueued) if it.enqueued else "",
+                size(it.bytes) if it.bytes else "",
+                number(it.succeeded),
+                number(it.failed),
+                number(it.other) if it.other else "",
+                times.span(it.seconds),
+            )
             for it in found.days
-        ]  # fmt: skip
+        ]
         headers = ("DAY", "ENQUEUED>", "PAYLOADS>", "SUCCEEDED>", "FAILED>", "OTHER>", "TOOK>")
         table(headers, rows)
 

@@ -22,12 +22,27 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STATE_STYLES = {
-    "succeeded": "green", "failed": "red", "cancelled": "yellow", "running": "cyan",
-    "queued": "blue", "scheduled": "blue", "blocked": "magenta", "live": "green",
-    "stopping": "yellow", "draining": "yellow", "lost": "red", "silent": "red", "stuck": "red",
-    "failing": "red", "paused": "yellow", "timed_out": "red", "snoozed": "blue", "error": "red",
-    "critical": "red", "warning": "yellow",
-}  # fmt: skip
+    "succeeded": "green",
+    "failed": "red",
+    "cancelled": "yellow",
+    "running": "cyan",
+    "queued": "blue",
+    "scheduled": "blue",
+    "blocked": "magenta",
+    "live": "green",
+    "stopping": "yellow",
+    "draining": "yellow",
+    "lost": "red",
+    "silent": "red",
+    "stuck": "red",
+    "failing": "red",
+    "paused": "yellow",
+    "timed_out": "red",
+    "snoozed": "blue",
+    "error": "red",
+    "critical": "red",
+    "warning": "yellow",
+}
 _one_line: ContextVar[bool] = ContextVar("one_line", default=False)
 # The least width of the last column on a narrow terminal.
 _LAST_COLUMN = 12

@@ -12,9 +12,18 @@ from rota.model.formatting import span, took
 from rota.model.unreadable import Unreadable
 
 __all__ = [
-    "absolute", "ago", "both", "local", "shown", "span", "took", "use_environment", "use_zone",
-    "zone", "zone_name",
-]  # fmt: skip
+    "absolute",
+    "ago",
+    "both",
+    "local",
+    "shown",
+    "span",
+    "took",
+    "use_environment",
+    "use_zone",
+    "zone",
+    "zone_name",
+]
 
 VARIABLE = "ROTA_CLI_TIMEZONE"
 

@@ -26,9 +26,18 @@ commands = typer.Typer(name="workers", help=DECLARED["workers"], no_args_is_help
 
 Id = Annotated[int, typer.Argument(metavar="ID", help="Worker ID.")]
 HEADERS = (
-    "ID>", "STATE", "HOST", "PID>", "QUEUES", "RUNNING>", "MEMORY>", "CPU>",
-    "HEARTBEAT", "STARTED", "JOBS>",
-)  # fmt: skip
+    "ID>",
+    "STATE",
+    "HOST",
+    "PID>",
+    "QUEUES",
+    "RUNNING>",
+    "MEMORY>",
+    "CPU>",
+    "HEARTBEAT",
+    "STARTED",
+    "JOBS>",
+)
 
 
 def _list(ctx: typer.Context, app: App, found: list[WorkerInfo], given: dict[str, Any]) -> None:
@@ -50,11 +59,18 @@ commands.command("list")(watched(list_command("workers", _list)))
 def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
     beat = f"{times.span(worker.heartbeat_seconds)} ago"
     return (
-        worker.id, worker.status, worker.host, worker.pid, listed(worker.queues) or "all",
-        f"{worker.running}/{worker.concurrency}", memory(worker), processor(worker),
+        worker.id,
+        worker.status,
+        worker.host,
+        worker.pid,
+        listed(worker.queues) or "all",
+        f"{worker.running}/{worker.concurrency}",
+        memory(worker),
+        processor(worker),
         times.absolute(worker.heartbeat_at) if is_absolute else beat,
-        times.shown(worker.started_at, now, is_absolute), len(worker.jobs),
-    )  # fmt: skip
+        times.shown(worker.started_at, now, is_absolute),
+        len(worker.jobs),
+    )
 
 
 class Code(NamedTuple):

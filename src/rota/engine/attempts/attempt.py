@@ -78,15 +78,35 @@ class RunningAttempt:
     (`rota.engine.executors.base.CalledAttempt`), inside the worker."""
 
     __slots__ = (
-        "_on_stop", "_services", "_stopped", "_task", "arguments", "around", "body", "claim",
-        "context", "definition", "has_lines", "log_seqs", "logged_exception", "started", "stop",
-        "timeout", "transaction", "worker",
-    )  # fmt: skip
+        "_on_stop",
+        "_services",
+        "_stopped",
+        "_task",
+        "arguments",
+        "around",
+        "body",
+        "claim",
+        "context",
+        "definition",
+        "has_lines",
+        "log_seqs",
+        "logged_exception",
+        "started",
+        "stop",
+        "timeout",
+        "transaction",
+        "worker",
+    )
 
     def __init__(
-        self, claim: Claim, definition: JobDefinition | SqlJob, worker: int, timeout: float | None,
-        services: Services, task: asyncio.Task[None],
-    ) -> None:  # fmt: skip
+        self,
+        claim: Claim,
+        definition: JobDefinition | SqlJob,
+        worker: int,
+        timeout: float | None,
+        services: Services,
+        task: asyncio.Task[None],
+    ) -> None:
         self.claim = claim
         self.definition = definition
         self.worker = worker

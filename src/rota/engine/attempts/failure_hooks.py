@@ -44,9 +44,12 @@ class FailureHooks:
                 if _is_stopping(error):
                     raise
                 self._log.exception(
-                    "an on_failure hook failed", hook=_name(function), job=attempt.claim.job,
-                    run=attempt.claim.id, error=error,
-                )  # fmt: skip
+                    "an on_failure hook failed",
+                    hook=_name(function),
+                    job=attempt.claim.job,
+                    run=attempt.claim.id,
+                    error=error,
+                )
 
     def _of(self, attempt: RunningAttempt) -> Sequence[FailureFunction]:
         definition = attempt.definition

@@ -107,9 +107,12 @@ class Isolation(Loop):
 
     def _begin(self, claim: Claim, *, in_child: bool) -> None:
         self._log.warning(
-            "isolating a run that was lost with its worker", run=claim.id, job=claim.job,
-            attempt=claim.attempt, own_process=in_child,
-        )  # fmt: skip
+            "isolating a run that was lost with its worker",
+            run=claim.id,
+            job=claim.job,
+            attempt=claim.attempt,
+            own_process=in_child,
+        )
         self._begun.add((claim.id, claim.attempt))
         if in_child:
             self._runner.apart.add(claim.id)

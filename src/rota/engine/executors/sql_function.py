@@ -49,10 +49,19 @@ class SqlFunctionCall:
     """
 
     def __init__(
-        self, claim: Claim, worker: int, *, url: str, schema: str, started: float,
-        timeout: float | None, lease_seconds: float, is_debug: bool, write_log: WriteLog,
+        self,
+        claim: Claim,
+        worker: int,
+        *,
+        url: str,
+        schema: str,
+        started: float,
+        timeout: float | None,
+        lease_seconds: float,
+        is_debug: bool,
+        write_log: WriteLog,
         has_session: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._claim = claim
         self._worker = worker
         self._url = url

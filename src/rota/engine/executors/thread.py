@@ -58,9 +58,12 @@ def _in_thread(
     try:
         if attempt.around:
             result = call_inside(
-                attempt.around, attempt.context, attempt.body, attempt.arguments,
+                attempt.around,
+                attempt.context,
+                attempt.body,
+                attempt.arguments,
                 entering(lambda step: asyncio.run_coroutine_threadsafe(step, loop).result()),
-            )  # fmt: skip
+            )
         else:
             result = attempt.body(**attempt.arguments)
         text = None if result is None else attempt.encode(result)

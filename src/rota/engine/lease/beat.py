@@ -60,8 +60,11 @@ class Beat:
             self._told[worker] = (pid, since)
             self._log.warning(
                 f"{what}: an open transaction has locked the worker's row",
-                worker=worker, pid=pid, since=since, query=query,
-            )  # fmt: skip
+                worker=worker,
+                pid=pid,
+                since=since,
+                query=query,
+            )
 
 
 def _ago(at: float | None) -> float | None:

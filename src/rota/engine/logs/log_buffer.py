@@ -50,9 +50,14 @@ class LogBuffer(Loop):
     name = "logs"
 
     def __init__(
-        self, database: Database, *, buffer_lines: int, buffer_bytes: int, flush_seconds: float,
+        self,
+        database: Database,
+        *,
+        buffer_lines: int,
+        buffer_bytes: int,
+        flush_seconds: float,
         line_bytes: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self._writer = LogWriter(database, self._log)
         self._most_lines = buffer_lines
@@ -86,9 +91,17 @@ class LogBuffer(Loop):
             is_long = is_long or len(shown) > _SHORT
         claim, rows = writer.claim, self._rows
         row = (
-            now, claim.id, writer.worker, claim.attempt, next(writer.log_seqs), level, claim.job,
-            claim.tenant, text, shown,
-        )  # fmt: skip
+            now,
+            claim.id,
+            writer.worker,
+            claim.attempt,
+            next(writer.log_seqs),
+            level,
+            claim.job,
+            claim.tenant,
+            text,
+            shown,
+        )
         waiting = len(rows)
         if waiting >= self._room or (is_long and not self._has_room(row)):
             self._drop(row)

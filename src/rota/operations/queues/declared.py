@@ -47,9 +47,12 @@ class DeclaredQueues:
         written = 0
         for name in sorted(wanted):
             written += yield from put_queue(
-                name, *wanted[name], actor=ACTOR, application=self._registry.application,
+                name,
+                *wanted[name],
+                actor=ACTOR,
+                application=self._registry.application,
                 build=build,
-            )  # fmt: skip
+            )
         return written
 
 

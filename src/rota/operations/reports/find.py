@@ -26,10 +26,10 @@ def _wanted(name: str, text: str) -> str:
 SearchText = Annotated[
     str,
     Field(
-        "Run ID or key, or part of a name; case is ignored.", "mail", shortest=1, longest=MOST_TEXT,
+        "Run ID or key, or part of a name; case is ignored.", "mail", shortest=1, longest=MOST_TEXT
     ),
     Check(_wanted),
-]  # fmt: skip
+]
 
 
 class FindCommands(Commands):

@@ -55,10 +55,15 @@ def history_page(
         )
     return (
         yield from schedules.page_history(
-            ids, decision=decision, since=since, before=before, order=order, cursor=cursor,
+            ids,
+            decision=decision,
+            since=since,
+            before=before,
+            order=order,
+            cursor=cursor,
             limit=limit,
         )
-    )  # fmt: skip
+    )
 
 
 def _check(window: Stretch, order: str) -> None:

@@ -43,9 +43,13 @@ class LogPruning:
     def _thin(self, part: Partition) -> Steps[None]:
         kept = [job for job, days in self._longest.items() if days > self._days]
         item = RetentionItem(
-            "delete", "logs", part.estimated_rows, part.partition, until=part.to_at,
+            "delete",
+            "logs",
+            part.estimated_rows,
+            part.partition,
+            until=part.to_at,
             note="would delete some of its lines: an estimate, as some jobs keep theirs longer",
-        )  # fmt: skip
+        )
         if self._work.dry_run:
             self._work.items.append(item)
             return

@@ -55,9 +55,13 @@ class PartitionDrops:
 
     def drop(self, part: Partition, *, with_logs: bool = False) -> Steps[None]:
         item = RetentionItem(
-            "drop", part.parent, part.estimated_rows, part.partition, until=part.to_at,
+            "drop",
+            part.parent,
+            part.estimated_rows,
+            part.partition,
+            until=part.to_at,
             bytes=part.bytes,
-        )  # fmt: skip
+        )
         self._work.dropped.append(part.relation)
         if not self._work.dry_run:
             try:

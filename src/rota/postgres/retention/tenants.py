@@ -28,9 +28,13 @@ class TenantPruning:
                 total = yield from self._prune("tenant", params)
                 if total:
                     item = RetentionItem(
-                        "delete", "ended_runs", total, tenant=row["name"], outcome=outcome,
+                        "delete",
+                        "ended_runs",
+                        total,
+                        tenant=row["name"],
+                        outcome=outcome,
                         until=before,
-                    )  # fmt: skip
+                    )
                     self._work.items.append(item)
         yield from self._days(self._work.settings.rollup_days)
 

@@ -122,9 +122,13 @@ def _act(row: dict[str, Any], wanted: RunFilter) -> Plan[_Batch]:
         ids = [it for it in ids if it not in locked]
     if ids:
         batch.rows = yield from act_on_many(
-            row["verb"], ids, payload=row["payload"], delay=row["delay_seconds"],
-            reason=_reason(row), actor=row["actor"],
-        )  # fmt: skip
+            row["verb"],
+            ids,
+            payload=row["payload"],
+            delay=row["delay_seconds"],
+            reason=_reason(row),
+            actor=row["actor"],
+        )
     if batch.tries < _HELD_TRIES:
         batch.held += [acted["run_id"] for acted in batch.rows if acted["code"] == _LOCKED]
     return batch

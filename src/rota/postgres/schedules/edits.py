@@ -15,9 +15,16 @@ from rota.postgres.plans import Execute, Plan
 _EDITS = [
     f"schedule.{verb}"
     for verb in (
-        "created", "updated", "enabled", "disabled", "paused", "resumed", "rescheduled", "deleted",
+        "created",
+        "updated",
+        "enabled",
+        "disabled",
+        "paused",
+        "resumed",
+        "rescheduled",
+        "deleted",
     )
-]  # fmt: skip
+]
 KINDS = ("triggered", "backfilled")
 
 

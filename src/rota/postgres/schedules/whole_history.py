@@ -63,9 +63,12 @@ def _ledger(
         return []
     statement = "schedules/history_oldest" if order == "oldest" else "schedules/history"
     params = {
-        "ids": list(wanted.ids), "decision": wanted.decision, "since": wanted.since,
-        "before": wanted.before, "value_bytes": LISTED_BYTES,
-    }  # fmt: skip
+        "ids": list(wanted.ids),
+        "decision": wanted.decision,
+        "since": wanted.since,
+        "before": wanted.before,
+        "value_bytes": LISTED_BYTES,
+    }
     rows = yield from read_rows(
         statement, params, OccurrenceInfo, order=order, cursor=_after(cursor, _LEDGER), limit=limit
     )
@@ -78,9 +81,12 @@ def _manual(
     if wanted.decision is not None and wanted.decision not in KINDS:
         return []
     asked: Asked = {
-        "name": wanted.name, "tenant": wanted.tenant, "since": wanted.since,
-        "kinds": KINDS if wanted.decision is None else (wanted.decision,), "before": wanted.before,
-    }  # fmt: skip
+        "name": wanted.name,
+        "tenant": wanted.tenant,
+        "since": wanted.since,
+        "kinds": KINDS if wanted.decision is None else (wanted.decision,),
+        "before": wanted.before,
+    }
     rows = yield from read_manual(asked, order=order, cursor=_after(cursor, _MANUAL), limit=limit)
     return [
         _Entry(manual.at, _MANUAL, place[1], place, _shown(wanted.name, manual, run))
@@ -105,11 +111,24 @@ def _shown(schedule: str, manual: ManualRun, run: dict[str, Any]) -> OccurrenceI
     span = {"from_at": manual.from_at, "until_at": manual.until_at}
     details = {name: at.isoformat() for name, at in span.items() if at is not None}
     return OccurrenceInfo(
-        schedule=schedule, nominal_at=manual.at, through_at=manual.at, count=manual.runs,
-        decision="triggered" if manual.kind == "triggered" else "backfilled", reason=manual.reason,
-        claimed_at=manual.at, decided_at=manual.at, decided_by=None,
-        enqueued_at=run.get("enqueued_at"), run_id=manual.run_id, backfill_run_id=None, state=state,
+        schedule=schedule,
+        nominal_at=manual.at,
+        through_at=manual.at,
+        count=manual.runs,
+        decision="triggered" if manual.kind == "triggered" else "backfilled",
+        reason=manual.reason,
+        claimed_at=manual.at,
+        decided_at=manual.at,
+        decided_by=None,
+        enqueued_at=run.get("enqueued_at"),
+        run_id=manual.run_id,
+        backfill_run_id=None,
+        state=state,
         success=state == "succeeded" if state in END_STATES else None,
-        duration_ms=run.get("duration_ms"), lateness_ms=None, error=run.get("last_error"),
-        is_moved=False, details={"actor": manual.actor, **details}, backfill_state=None,
-    )  # fmt: skip
+        duration_ms=run.get("duration_ms"),
+        lateness_ms=None,
+        error=run.get("last_error"),
+        is_moved=False,
+        details={"actor": manual.actor, **details},
+        backfill_state=None,
+    )

@@ -22,9 +22,21 @@ from rota.postgres.sessions.pool import Database
 from rota.postgres.steps import OnProgress
 
 PARTS = (
-    "settings", "schedules", "deleted_schedules", "occurrences", "backfills", "open_runs",
-    "ended_runs", "past_attempts", "logs", "keys", "events", "limits", "days", "audit",
-)  # fmt: skip
+    "settings",
+    "schedules",
+    "deleted_schedules",
+    "occurrences",
+    "backfills",
+    "open_runs",
+    "ended_runs",
+    "past_attempts",
+    "logs",
+    "keys",
+    "events",
+    "limits",
+    "days",
+    "audit",
+)
 OnOpen = Callable[[Connection[Any]], None]
 _PAGE = 1000
 # Reading a large table may take long before the first row of the tenant arrives.

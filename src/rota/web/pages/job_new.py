@@ -22,9 +22,16 @@ from rota.web.pages.jobs import path_of
 from rota.web.refusals import refusal
 
 _NAMES = (
-    "description", "queue", "priority", "max_attempts", "timeout_seconds", "default_payload",
-    "tags", "run_as", "transaction_mode",
-)  # fmt: skip
+    "description",
+    "queue",
+    "priority",
+    "max_attempts",
+    "timeout_seconds",
+    "default_payload",
+    "tags",
+    "run_as",
+    "transaction_mode",
+)
 _EMPTY = dict.fromkeys((*_NAMES, "name", "function_name", "reason"), "")
 _SHOWN = {"queue": "default", "priority": "5", "max_attempts": "3", "transaction_mode": "whole"}
 

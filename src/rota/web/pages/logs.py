@@ -112,10 +112,20 @@ async def _found(scope: PageScope, query: LogQuery) -> LogsPage:
 
 def _nothing(query: LogQuery, error: str) -> LogsPage:
     return LogsPage(
-        query=query, lines=[], volume=None, bars=[], ranges=_ranges(query),
-        levels=levels_of(query, None), jobs=[], workers=[], searched_to=None, older=None,
-        newer=None, wider=None, error=error,
-    )  # fmt: skip
+        query=query,
+        lines=[],
+        volume=None,
+        bars=[],
+        ranges=_ranges(query),
+        levels=levels_of(query, None),
+        jobs=[],
+        workers=[],
+        searched_to=None,
+        older=None,
+        newer=None,
+        wider=None,
+        error=error,
+    )
 
 
 async def _volume(scope: PageScope, query: LogQuery) -> LogVolume | None:

@@ -33,9 +33,18 @@ _NEEDS = "those that need attention"
 
 
 VERBS = (
-    "trigger", "pause", "resume", "enable", "disable", "reschedule", "delete", "edit", "backfill",
-    "revert", "duplicate",
-)  # fmt: skip
+    "trigger",
+    "pause",
+    "resume",
+    "enable",
+    "disable",
+    "reschedule",
+    "delete",
+    "edit",
+    "backfill",
+    "revert",
+    "duplicate",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +105,27 @@ class ScheduleQuery:
     @property
     def filters(self) -> ScheduleFilters:
         return {
-            "job": self.job, "queue": self.queue, "tag": self.tag, "tenant": self.tenant,
-            "text": self.text, "calendar": self.calendar, "system": self.system,
-        }  # fmt: skip
+            "job": self.job,
+            "queue": self.queue,
+            "tag": self.tag,
+            "tenant": self.tenant,
+            "text": self.text,
+            "calendar": self.calendar,
+            "system": self.system,
+        }
 
     @property
     def tokens(self) -> list[tuple[str, str, str]]:
         """Every active filter, with the list without it."""
         given = {
-            "state": self.state, "text": self.text, "job": self.job, "queue": self.queue,
-            "tag": self.tag, "tenant": self.tenant, "calendar": self.calendar,
-        }  # fmt: skip
+            "state": self.state,
+            "text": self.text,
+            "job": self.job,
+            "queue": self.queue,
+            "tag": self.tag,
+            "tenant": self.tenant,
+            "calendar": self.calendar,
+        }
         found = [
             (key, value or "none", self.path(**{key: None}))
             for key, value in given.items()
@@ -117,12 +136,17 @@ class ScheduleQuery:
     def path(self, **changes: str | bool | None) -> str:
         """Return the address with some parts changed, at the first page."""
         given = {
-            "state": self.state, "attention": "1" if self.attention else None, "job": self.job,
-            "queue": self.queue, "tag": self.tag, "tenant": self.tenant, "text": self.text,
+            "state": self.state,
+            "attention": "1" if self.attention else None,
+            "job": self.job,
+            "queue": self.queue,
+            "tag": self.tag,
+            "tenant": self.tenant,
+            "text": self.text,
             "calendar": self.calendar,
             "order": None if self.order == "name" else self.order,
             "system": "1" if self.system else None,
-        } | changes  # fmt: skip
+        } | changes
         pairs = {key: value for key, value in given.items() if value is not None}
         return f"/schedules?{urlencode(pairs)}" if pairs else "/schedules"
 
@@ -150,9 +174,7 @@ async def list_schedules(request: Request) -> Response:
     query = _read(request)
     kind = f"schedules {query.order}"
     types: tuple[type, type] = (str, str) if query.order == "name" else (float, int)
-    wanted: ScheduleFilters = {
-        **query.filters, "state": query.state, "attention": query.attention,
-    }  # fmt: skip
+    wanted: ScheduleFilters = {**query.filters, "state": query.state, "attention": query.attention}
     found = await scope.schedules.page(
         order=query.order,  # type: ignore[arg-type]
         cursor=read_cursor(kind, query.cursor, *types),

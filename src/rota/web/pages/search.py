@@ -40,8 +40,12 @@ _VERBS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
 }
 _ALL_VERBS = {verb for verbs in _VERBS.values() for verb, _, _ in verbs}
 _TITLES = {
-    "run": "Runs", "schedule": "Schedules", "job": "Jobs", "queue": "Queues", "worker": "Workers",
-}  # fmt: skip
+    "run": "Runs",
+    "schedule": "Schedules",
+    "job": "Jobs",
+    "queue": "Queues",
+    "worker": "Workers",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,13 @@ async def _ask(
     amount, typed = await scope.tenants.amount(name), dict(form or {})
     path = path_of("tenants", name)
     reason = Input(
-        "reason", "Reason", typed.get("reason", ""), "kept in the audit", is_required=True,
+        "reason",
+        "Reason",
+        typed.get("reason", ""),
+        "kept in the audit",
+        is_required=True,
         error=reason_error,
-    )  # fmt: skip
+    )
     page = OperationPage(
         f"Delete all data of tenant {name}",
         f"Delete tenant {name}",

@@ -20,14 +20,17 @@ def identities(rows: list[doctor.Unnamed]) -> Finding:
     if not rows:
         return Finding("replica_identity", "ok", "Published tables can be changed")
     return Finding(
-        "replica_identity", "bad", "Published tables have no replica identity",
-        figure=number(len(rows)), limit="0",
+        "replica_identity",
+        "bad",
+        "Published tables have no replica identity",
+        figure=number(len(rows)),
+        limit="0",
         detail=f"Publication {rows[0].publication} covers {_listed([it.name for it in rows])}. The"
         " server refuses to update or delete their rows, which stops limits, retries by hand,"
         " retention and counters.",
         advice="give each table an identity.",
         commands=[f"ALTER TABLE rota.{row.name} REPLICA IDENTITY FULL;" for row in rows[:_SHOWN]],
-    )  # fmt: skip
+    )
 
 
 def behind(rows: list[doctor.SequenceBehind]) -> Finding:
@@ -35,13 +38,17 @@ def behind(rows: list[doctor.SequenceBehind]) -> Finding:
         return Finding("sequences", "ok", "Sequences are ahead of the rows")
     names = _listed([row.sequence for row in rows])
     return Finding(
-        "sequences", "bad", "Sequences are behind the rows", figure=number(len(rows)), limit="0",
+        "sequences",
+        "bad",
+        "Sequences are behind the rows",
+        figure=number(len(rows)),
+        limit="0",
         detail=f"{names}: the next number of {rows[0].sequence} is {rows[0].next_value}, and rows"
         f" go up to {rows[0].highest}. Logical replication does not copy sequences. Inserts fail,"
         " or new runs get the ids of others.",
         advice="stop the workers, move the sequences, then start the workers.",
         commands=["SELECT * FROM rota.raise_sequences();"],
-    )  # fmt: skip
+    )
 
 
 def _listed(names: list[str]) -> str:

@@ -15,15 +15,23 @@ def check() -> Plan[list[Finding]]:
 def judged(installed: int, known: int) -> Finding:
     if installed < known:
         return Finding(
-            "schema", "bad", "The schema is older than this release", figure=f"{installed:04}",
-            limit=f"{known:04}", detail="Workers of this release do not start.",
+            "schema",
+            "bad",
+            "The schema is older than this release",
+            figure=f"{installed:04}",
+            limit=f"{known:04}",
+            detail="Workers of this release do not start.",
             advice="apply the missing migrations; the previous release keeps working meanwhile.",
             commands=["rota migrate"],
-        )  # fmt: skip
+        )
     if installed > known:
         return Finding(
-            "schema", "warn", "The schema is newer than this release", figure=f"{installed:04}",
-            limit=f"{known:04}", detail="It still serves this release; the next one may not.",
+            "schema",
+            "warn",
+            "The schema is newer than this release",
+            figure=f"{installed:04}",
+            limit=f"{known:04}",
+            detail="It still serves this release; the next one may not.",
             advice="upgrade Rota in this environment.",
-        )  # fmt: skip
+        )
     return Finding("schema", "ok", "The schema fits this release", figure=f"{installed:04}")

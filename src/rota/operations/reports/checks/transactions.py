@@ -31,21 +31,27 @@ def _held(row: RowHolder | None) -> Finding:
     verdict = judge(seconds, warn=_HELD_WARN, bad=_HELD_BAD)
     if row is None or verdict == "ok":
         return Finding(
-            "held_rows", "ok", "Rows held by open transactions", figure="none for long",
+            "held_rows",
+            "ok",
+            "Rows held by open transactions",
+            figure="none for long",
             limit=duration(_HELD_WARN),
-        )  # fmt: skip
+        )
     owner = row.owner and f"user {row.owner}"
     who = ", ".join(filter(None, (f"Process {row.pid}", owner, row.program)))
     others = row.rows - len(row.examples)
     more = f" and {number(others)} more" if others > 0 else ""
     return Finding(
-        "held_rows", verdict, f"A transaction has held rows for {duration(seconds)}",
-        figure=duration(seconds), limit=duration(_HELD_WARN),
+        "held_rows",
+        verdict,
+        f"A transaction has held rows for {duration(seconds)}",
+        figure=duration(seconds),
+        limit=duration(_HELD_WARN),
         detail=f"{who}: {row.doing or 'active'}. It holds {', '.join(row.examples)}{more}. Work on "
         f"these rows waits. Its last statement: {row.query or 'not visible'}",
         advice="commit or roll back that transaction, or end its session.",
         commands=[f"SELECT pg_terminate_backend({row.pid});"],
-    )  # fmt: skip
+    )
 
 
 def _oldest(row: KeepingRows | None) -> Finding:
@@ -53,21 +59,27 @@ def _oldest(row: KeepingRows | None) -> Finding:
     verdict = judge(seconds, warn=_WARN, bad=_BAD)
     if row is None or verdict == "ok":
         return Finding(
-            "oldest_transaction", "ok", "Oldest transaction", figure=duration(seconds) or "none",
+            "oldest_transaction",
+            "ok",
+            "Oldest transaction",
+            figure=duration(seconds) or "none",
             limit=duration(_WARN),
-        )  # fmt: skip
+        )
     who = f"Process {row.name}, user {row.owner}"
     program = f", {row.program}" if row.program else ""
     return Finding(
-        "oldest_transaction", verdict, f"A transaction has been open for {duration(seconds)}",
-        figure=duration(seconds), limit=duration(_WARN),
+        "oldest_transaction",
+        verdict,
+        f"A transaction has been open for {duration(seconds)}",
+        figure=duration(seconds),
+        limit=duration(_WARN),
         detail=f"{who}{program}: {row.doing or 'active'}. {_COST}",
         advice="ask its owner to end it, or end it yourself; then give that role a limit.",
         commands=[
             f"SELECT pg_terminate_backend({int(row.name)});",
             f"ALTER ROLE {quoted(row.owner)} SET idle_in_transaction_session_timeout = '5min';",
         ],
-    )  # fmt: skip
+    )
 
 
 def _prepared(row: KeepingRows | None) -> Iterator[Finding]:
@@ -75,12 +87,15 @@ def _prepared(row: KeepingRows | None) -> Iterator[Finding]:
     if row is not None and verdict != "ok":
         name = row.name.replace("'", "''")
         yield Finding(
-            "prepared_transactions", verdict, "A prepared transaction waits for its second phase",
-            figure=duration(row.seconds), limit=duration(_WARN),
+            "prepared_transactions",
+            verdict,
+            "A prepared transaction waits for its second phase",
+            figure=duration(row.seconds),
+            limit=duration(_WARN),
             detail=f"{row.name} of {row.owner}. {_COST} It survives a restart.",
             advice="let its coordinator end it, or roll it back.",
             commands=[f"ROLLBACK PREPARED '{name}';"],
-        )  # fmt: skip
+        )
 
 
 def _slots(row: KeepingRows | None) -> Iterator[Finding]:
@@ -89,23 +104,28 @@ def _slots(row: KeepingRows | None) -> Iterator[Finding]:
     if row is not None and verdict != "ok":
         name = row.name.replace("'", "''")
         yield Finding(
-            "replication_slots", verdict, "A replication slot has no reader",
-            figure=size(row.bytes or 0), limit="1 GB",
+            "replication_slots",
+            verdict,
+            "A replication slot has no reader",
+            figure=size(row.bytes or 0),
+            limit="1 GB",
             detail=f"Slot {row.name} retains this much WAL; eventually the disk is full.",
             advice="start its reader, or drop it.",
             commands=[f"SELECT pg_drop_replication_slot('{name}');"],
-        )  # fmt: skip
+        )
 
 
 def _hidden(row: KeepingRows) -> Iterator[Finding]:
     if row.bytes:
         yield Finding(
-            "hidden_sessions", "warn", "Sessions of other roles cannot be checked",
+            "hidden_sessions",
+            "warn",
+            "Sessions of other roles cannot be checked",
             figure=number(row.bytes),
             detail="The age of their transactions is visible only with pg_read_all_stats.",
             advice="grant it to the role that Rota connects as.",
             commands=["GRANT pg_read_all_stats TO CURRENT_USER;"],
-        )  # fmt: skip
+        )
 
 
 def quoted(name: object) -> str:

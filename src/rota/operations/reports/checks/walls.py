@@ -15,18 +15,23 @@ def check() -> Plan[list[Finding]]:
 
 def owner(row: Walls) -> Finding:
     return graded(
-        "owner", "warn" if row.is_superuser and row.is_granted else "ok", "Owner of the schema",
-        "The owner of the schema is a superuser", figure=row.owner,
+        "owner",
+        "warn" if row.is_superuser and row.is_granted else "ok",
+        "Owner of the schema",
+        "The owner of the schema is a superuser",
+        figure=row.owner,
         detail="Functions that granted roles may call run as a superuser.",
         advice="let a role without special privileges own the schema: run `rota migrate` as that "
         "role in a new database, or change the owner of the schema and of everything in it.",
-    )  # fmt: skip
+    )
 
 
 def schemas(row: Walls) -> Finding:
     return graded(
-        "open_schemas", "warn" if row.open_schemas else "ok",
-        "Schemas in which every role may create", "Every role may create objects in a schema",
+        "open_schemas",
+        "warn" if row.open_schemas else "ok",
+        "Schemas in which every role may create",
+        "Every role may create objects in a schema",
         figure=", ".join(row.open_schemas) or "0",
         detail="A function or operator there can replace one of the server's in other roles' "
         "statements. Rota's functions do not use it; your own statements, SQL jobs, and Rota's "
@@ -35,4 +40,4 @@ def schemas(row: Walls) -> Finding:
         commands=[
             f"REVOKE CREATE ON SCHEMA {quoted(name)} FROM PUBLIC;" for name in row.open_schemas
         ],
-    )  # fmt: skip
+    )

@@ -27,9 +27,10 @@ KINDS: tuple[Kind, ...] = (
     Kind("paused_tenant", "tenant", "paused", first(rows.paused_tenants, lanes.paused_tenant)),
     Kind("limit", "limit", "warn", every(rows.limit_troubles, lanes.limit)),
     Kind("parked_schedule", "schedule", "parked", first(rows.parked_schedules, schedules.parked)),
-    Kind("stopped_schedule", "schedule", "paused",
-         first(rows.stopped_schedules, schedules.stopped)),
+    Kind(
+        "stopped_schedule", "schedule", "paused", first(rows.stopped_schedules, schedules.stopped)
+    ),
     Kind("late_schedule", "schedule", "late", first(rows.late_schedules, schedules.late)),
     Kind("missed_schedule", "schedule", "missed", first(rows.missed_schedules, schedules.missed)),
     Kind("slow_run", "run", "warn", every(_SLOW, work.slow)),
-)  # fmt: skip
+)

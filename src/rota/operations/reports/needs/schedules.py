@@ -48,8 +48,13 @@ def missed(row: MissedSchedule) -> AttentionText:
 
 
 def _words(
-    row: Any, says: str, reason: str | None, since: datetime | None, *options: str,
-    verb: str = "show", **figures: Any,
-) -> AttentionText:  # fmt: skip
+    row: Any,
+    says: str,
+    reason: str | None,
+    since: datetime | None,
+    *options: str,
+    verb: str = "show",
+    **figures: Any,
+) -> AttentionText:
     line = command("schedules", verb, row.name, *options, tenant=row.tenant)
     return AttentionText(row.name, says, reason, since, line, figures, row.tenant)
