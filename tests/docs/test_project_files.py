@@ -92,11 +92,3 @@ def test_setup_names_what_is_wrong_with_the_interpreter(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "PYTHON=/bin/false is not a working Python 3.11 or newer" in done.stderr
-
-
-def test_the_formatter_lays_out_all_code_of_the_package() -> None:
-    marked = [
-        p for p in (ROOT / "src").rglob("*.py") if re.search("# fmt: (skip|off)", p.read_text())
-    ]
-
-    assert marked == []

@@ -177,25 +177,14 @@ def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
 
 # How the shell completes values, by the name of the argument.
 _COMPLETE = {
-    "job": names.job_names,
-    "queue": names.queue_names,
-    "tenant": names.tenant_names,
-    "schedule": names.schedule_names,
-    "subject": names.subject_names,
-}
+    "job": names.job_names, "queue": names.queue_names, "tenant": names.tenant_names,
+    "schedule": names.schedule_names, "subject": names.subject_names,
+}  # fmt: skip
 _METAVARS = {
-    "flag": "",
-    "whole": "N",
-    "number": "N",
-    "duration": "90s",
-    "moment": "2h|TIME",
-    "choice": "WORD",
-    "words": "A,B",
-    "text": "TEXT",
-    "object": "JSON",
-    "pairs": "KEY:VALUE",
+    "flag": "", "whole": "N", "number": "N", "duration": "90s", "moment": "2h|TIME",
+    "choice": "WORD", "words": "A,B", "text": "TEXT", "object": "JSON", "pairs": "KEY:VALUE",
     "selection": f"NAME|{ALL}",
-}
+}  # fmt: skip
 
 
 # How several texts of one flag are joined.

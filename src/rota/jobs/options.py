@@ -173,11 +173,8 @@ OTHER_NAMES = {
 }
 # Alternatives: the later one counts.
 _OPPOSITES = {
-    "run_at": "delay",
-    "delay": "run_at",
-    "expires_at": "expires_in",
-    "expires_in": "expires_at",
-}
+    "run_at": "delay", "delay": "run_at", "expires_at": "expires_in", "expires_in": "expires_at",
+}  # fmt: skip
 _NAMES = tuple(field.name for field in fields(Options))
 
 

@@ -141,16 +141,9 @@ def refuse_ignored(given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
 
 
 TIMING: Final = (
-    "cron",
-    "interval_seconds",
-    "run_at",
-    "timezone",
-    "gap",
-    "fold",
-    "start_at",
-    "end_at",
+    "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
     "has_seconds",
-)
+)  # fmt: skip
 _OF_CRON = {
     "has_seconds": "it says that the expression has six fields",
     "gap": "it is about local times that a clock change skips",

@@ -139,18 +139,10 @@ def _read_selection(argument: Argument, value: Any) -> bool | list[str]:
 
 
 READERS: dict[Kind, Callable[[Argument, Any], Any]] = {
-    "flag": _read_flag,
-    "whole": _read_whole,
-    "number": _read_number,
-    "duration": _read_duration,
-    "moment": _read_moment,
-    "choice": _read_choice,
-    "words": _read_words,
-    "text": _read_text,
-    "object": _read_object,
-    "pairs": _read_pairs,
-    "selection": _read_selection,
-}
+    "flag": _read_flag, "whole": _read_whole, "number": _read_number, "duration": _read_duration,
+    "moment": _read_moment, "choice": _read_choice, "words": _read_words, "text": _read_text,
+    "object": _read_object, "pairs": _read_pairs, "selection": _read_selection,
+}  # fmt: skip
 
 
 def _parse_object(argument: Argument, text: str) -> Any:

@@ -42,30 +42,15 @@ Moment = datetime | timedelta | str
 # Values of a JSON object that are compared with a text.
 Plain = str | int | float | bool
 Kind = Literal[
-    "flag",
-    "whole",
-    "number",
-    "duration",
-    "moment",
-    "choice",
-    "words",
-    "text",
-    "object",
-    "pairs",
+    "flag", "whole", "number", "duration", "moment", "choice", "words", "text", "object", "pairs",
     "selection",
-]
+]  # fmt: skip
 
 _KINDS: dict[Any, Kind] = {
-    bool: "flag",
-    int: "whole",
-    float: "number",
-    str: "text",
-    list[str]: "words",
-    frozenset(get_args(Duration)): "duration",
-    frozenset(get_args(Moment)): "moment",
-    Mapping[str, Plain]: "pairs",
-    frozenset({bool, list[str]}): "selection",
-}
+    bool: "flag", int: "whole", float: "number", str: "text", list[str]: "words",
+    frozenset(get_args(Duration)): "duration", frozenset(get_args(Moment)): "moment",
+    Mapping[str, Plain]: "pairs", frozenset({bool, list[str]}): "selection",
+}  # fmt: skip
 # The default of a setting: it keeps its value.
 UNCHANGED: Any = ...
 BIGGEST_ID = 2**63 - 1

@@ -28,12 +28,10 @@ JobName = Annotated[str, Field("Job to run.", "send_digest", "Job")]
 Cron = Annotated[
     str | None,
     Field(
-        "Cron expression: five fields, or @hourly, @daily, …",
-        "0 8 * * 1-5",
-        longest=1000,
+        "Cron expression: five fields, or @hourly, @daily, …", "0 8 * * 1-5", longest=1000,
         metavar="EXPRESSION",
     ),
-]
+]  # fmt: skip
 INTERVAL = Field(
     "Interval between runs.",
     None,
@@ -51,13 +49,10 @@ InitField = Annotated[Init | None, Field("Run when the application starts.", Non
 Timezone = Annotated[
     str,
     Field(
-        "IANA time zone of the schedule, e.g. Europe/Paris. Default: UTC.",
-        "America/New_York",
-        "Zone",
-        longest=100,
-        metavar="ZONE",
+        "IANA time zone of the schedule, e.g. Europe/Paris. Default: UTC.", "America/New_York",
+        "Zone", longest=100, metavar="ZONE",
     ),
-]
+]  # fmt: skip
 GapField = Annotated[
     Gap,
     Field(f"Policy for local times skipped by {_LOCAL}.", "run_after", "Skipped local time"),
@@ -68,12 +63,10 @@ FoldField = Annotated[
 HasSeconds = Annotated[
     bool,
     Field(
-        "Whether the cron expression has six fields, seconds first.",
-        False,
-        "Cron with seconds",
-        short="with_seconds",
+        "Whether the cron expression has six fields, seconds first.", False,
+        "Cron with seconds", short="with_seconds",
     ),
-]
+]  # fmt: skip
 EveryFromField = Annotated[
     EveryFrom,
     Field(
@@ -90,14 +83,10 @@ EndAt = Annotated[datetime | None, Field("Latest run time.", None, "Not after", 
 MaxRuns = Annotated[
     int | None,
     Field(
-        "Number of runs after which the schedule is finished.",
-        None,
-        "Maximum runs",
-        least=1,
-        most=_MOST,
-        none_means="no limit",
+        "Number of runs after which the schedule is finished.", None, "Maximum runs", least=1,
+        most=_MOST, none_means="no limit",
     ),
-]
+]  # fmt: skip
 JITTER = Field(
     "Maximum random delay of each run.",
     0.0,
@@ -133,13 +122,10 @@ CatchUpSeconds = Annotated[Duration | None, CATCH_UP_SECONDS]
 CatchUpLimit = Annotated[
     int,
     Field(
-        "Maximum number of missed times to catch up.",
-        100,
-        "Catch-up, maximum times",
-        least=1,
+        "Maximum number of missed times to catch up.", 100, "Catch-up, maximum times", least=1,
         most=_MOST,
     ),
-]
+]  # fmt: skip
 GRACE = Field(
     "Lateness that still counts as on time.",
     60.0,
@@ -157,33 +143,24 @@ OverlapField = Annotated[
 MaxConcurrentRuns = Annotated[
     int,
     Field(
-        "Number of unfinished runs at which the overlap policy applies.",
-        1,
-        "Concurrent runs",
-        least=1,
-        most=_MOST,
+        "Number of unfinished runs at which the overlap policy applies.", 1, "Concurrent runs",
+        least=1, most=_MOST,
     ),
-]
+]  # fmt: skip
 PauseAfterFailures = Annotated[
     int | None,
     Field(
-        "Pause after this many consecutive failures.",
-        None,
-        "Pause after failures",
-        least=1,
-        most=_MOST,
-        none_means="never",
+        "Pause after this many consecutive failures.", None, "Pause after failures", least=1,
+        most=_MOST, none_means="never",
     ),
-]
+]  # fmt: skip
 Requires = Annotated[
     list[dict[str, Any]],
     Field(
-        "Jobs and schedules that must have succeeded before.",
-        [],
-        "Requires",
+        "Jobs and schedules that must have succeeded before.", [], "Requires",
         metavar="NAME[:DURATION]",
     ),
-]
+]  # fmt: skip
 IsShadow = Annotated[
     bool,
     Field("Dry run: record decisions, but enqueue nothing.", False, "Shadow", short="shadow"),
@@ -200,15 +177,10 @@ QueueField = Annotated[
 Priority = Annotated[
     int | None,
     Field(
-        "Priority of its runs; lower runs first.",
-        None,
-        "Priority",
-        least=0,
-        most=9,
-        metavar="0..9",
-        **_JOBS,
+        "Priority of its runs; lower runs first.", None, "Priority", least=0, most=9,
+        metavar="0..9", **_JOBS,
     ),
-]
+]  # fmt: skip
 MaxAttempts = Annotated[
     int | None,
     Field("Maximum attempts of its runs.", None, "Attempts", least=1, most=100, **_JOBS),

@@ -43,20 +43,21 @@ LISTS: dict[Noun, Words] = {
     "schedules": _lists(
         "schedules", "schedules.list()", "schedules", "schedules list", "Schedules"
     ),
-    "calendars": _lists("calendars", "calendars.list()", "calendars", "calendars list", "Calendar"),
+    "calendars": _lists(
+        "calendars", "calendars.list()", "calendars", "calendars list", "Calendar"
+    ),
     "limits": _lists("limits", "limits.list()", "limits", "limits list", "Limits"),
     "templates": _lists(
-        "schedule_templates",
-        "schedules.templates()",
-        "schedule-templates",
-        "schedules templates list",
-        "New schedule",
+        "schedule_templates", "schedules.templates()", "schedule-templates",
+        "schedules templates list", "New schedule",
     ),
-    "watches": _lists("table_watches", "events.watches()", "watches", "events watches", "Events"),
+    "watches": _lists(
+        "table_watches", "events.watches()", "watches", "events watches", "Events"
+    ),
     # A noun without a table has no words in SQL.
     "cleanups": _lists("", "cleanup.list()", "cleanups", "cleanup list", "Cleanup"),
     "recipes": _lists("", "cleanup.recipes()", "cleanup-recipes", "cleanup recipes", "Cleanup"),
-}
+}  # fmt: skip
 
 
 def listed(noun: Noun) -> str:

@@ -68,15 +68,9 @@ class EventCommands(Commands):
         who did it. With a key, each job gets one run until it has ended and for `key_keep` after
         that; or one in each `key_period`. Every run gets the `metadata`."""
         params = event_parameters(
-            event,
-            payload,
-            tenant=tenant,
-            key=key,
-            key_keep=key_keep,
-            key_period=key_period,
-            hook=hook,
-            metadata=with_carrier(metadata),
-        )
+            event, payload, tenant=tenant, key=key, key_keep=key_keep, key_period=key_period,
+            hook=hook, metadata=with_carrier(metadata),
+        )  # fmt: skip
         return with_new(self._registry, self._config, self._emit(params))
 
     def _emit(self, params: dict[str, Any]) -> Plan[Started]:
@@ -181,17 +175,9 @@ class EventCommands(Commands):
         bindings apply. Events that the job already got are delivered only with `again`; a
         `dry_run` only counts. At most 10,000 at a time."""
         return events.replay_events(
-            job,
-            event=event,
-            ids=None if ids is None else [*ids],
-            since=since,
-            until=until,
-            tenant=tenant,
-            again=again,
-            dry_run=dry_run,
-            reason=reason,
-            actor=self.actor,
-        )
+            job, event=event, ids=None if ids is None else [*ids], since=since, until=until,
+            tenant=tenant, again=again, dry_run=dry_run, reason=reason, actor=self.actor,
+        )  # fmt: skip
 
     @command
     def watch(
@@ -214,15 +200,11 @@ class EventCommands(Commands):
         except ValueError as error:
             raise FilterError(str(error)) from None
         params = {
-            "table": table,
-            "operations": operations,
-            "update_of": update_of,
+            "table": table, "operations": operations, "update_of": update_of,
             "condition": None if when is None else watch_condition(when),
-            "columns": None if columns is None else [*columns],
-            "event": event,
-            "tenant": tenant,
+            "columns": None if columns is None else [*columns], "event": event, "tenant": tenant,
             "tenant_column": tenant_column,
-        }
+        }  # fmt: skip
         return events.watch_table(params, actor=self.actor)
 
     @command

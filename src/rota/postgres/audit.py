@@ -77,15 +77,10 @@ def page_audit(
     statement = "audit/list_oldest" if order == "oldest" else "audit/list"
     return (
         yield from read_page(
-            statement,
-            params,
-            AuditEntry,
-            order=order,
-            cursor=cursor,
-            limit=limit,
+            statement, params, AuditEntry, order=order, cursor=cursor, limit=limit,
             most_bytes=None if value_bytes is None else PAGE_BYTES,
         )
-    )
+    )  # fmt: skip
 
 
 def find_entry(entry_id: int) -> Plan[AuditEntry]:

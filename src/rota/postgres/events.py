@@ -84,15 +84,10 @@ def page_events(
     params |= {"tenants": tenants, "value_bytes": value_bytes}
     return (
         yield from read_page(
-            statement,
-            params,
-            EventInfo,
-            order=order,
-            cursor=cursor,
-            limit=limit,
+            statement, params, EventInfo, order=order, cursor=cursor, limit=limit,
             most_bytes=None if value_bytes is None else PAGE_BYTES,
         )
-    )
+    )  # fmt: skip
 
 
 def _is_by_name(params: Mapping[str, Any]) -> bool:

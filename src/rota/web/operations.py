@@ -248,14 +248,10 @@ class _OperationForm:
             *(_target_inputs(operation, texts, wrong) if record is None else ()),
             *(input_of(one, texts.get(one.name, ""), wrong.get(one.name)) for one in self._inputs),
             Input(
-                "reason",
-                "Reason",
-                texts.get("reason", ""),
-                "kept in the audit",
-                is_required=not operation.is_reason_optional,
-                error=wrong.get("reason"),
+                "reason", "Reason", texts.get("reason", ""), "kept in the audit",
+                is_required=not operation.is_reason_optional, error=wrong.get("reason"),
             ),
-        ]
+        ]  # fmt: skip
         verb = (operation.verb if name else "create").capitalize()
         title = operation.title or f"{verb} {self._noun.one}"
         return OperationPage(

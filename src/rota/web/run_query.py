@@ -18,24 +18,9 @@ from rota.web.list_query import Token, address, read_moment, read_words
 
 # Filters by name, in the order in which they are shown.
 KEYS = (
-    "state",
-    "job",
-    "queue",
-    "tag",
-    "tenant",
-    "key",
-    "schedule",
-    "worker",
-    "text",
-    "error",
-    "group",
-    "payload",
-    "since",
-    "until",
-    "ended_since",
-    "ended_until",
-    "handled",
-)
+    "state", "job", "queue", "tag", "tenant", "key", "schedule", "worker", "text", "error",
+    "group", "payload", "since", "until", "ended_since", "ended_until", "handled",
+)  # fmt: skip
 TIMES = ("since", "until", "ended_since", "ended_until")
 # Filters that may have several values.
 _SEVERAL = ("state", "payload")

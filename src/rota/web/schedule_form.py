@@ -67,21 +67,11 @@ _ONLY_OF = {"every_from": "every", "gap": "cron", "fold": "cron"}
 _INSTANTS = ("at", "start_at", "end_at")
 # The initial values of a new schedule.
 NEW = {
-    "when": "cron",
-    "cron": "0 9 * * *",
-    "timezone": "UTC",
-    "gap": "run_after",
-    "fold": "first",
-    "every_from": "start",
-    "on_closed": "skip",
-    "catch_up": "latest",
-    "overlap": "skip",
-    "init": "release",
-    "enabled": "1",
-    "grace": "1min",
-    "catch_up_limit": "100",
+    "when": "cron", "cron": "0 9 * * *", "timezone": "UTC", "gap": "run_after", "fold": "first",
+    "every_from": "start", "on_closed": "skip", "catch_up": "latest", "overlap": "skip",
+    "init": "release", "enabled": "1", "grace": "1min", "catch_up_limit": "100",
     "max_concurrent_runs": "1",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,16 +39,10 @@ async def list_cleanups(scope: Scoped) -> Any:
 async def add_cleanup(scope: Scoped, body: schemas.NewCleanup) -> Any:
     """Delete expired rows of a table regularly. Creates a schedule of the job `rota.cleanup`."""
     return await scope.cleanup.add(
-        body.table,
-        column=body.column,
-        older_than=body.older_than_seconds,
-        where=body.where,
-        name=body.name,
-        cron=body.cron,
-        timezone=body.timezone,
-        description=body.description,
+        body.table, column=body.column, older_than=body.older_than_seconds, where=body.where,
+        name=body.name, cron=body.cron, timezone=body.timezone, description=body.description,
         reason=body.reason,
-    )
+    )  # fmt: skip
 
 
 @routes.get(

@@ -54,18 +54,9 @@ async def list_events(
     """List received events and what each started; if nothing, why."""
     kind = f"events {order}"
     found = await scope.events.page(
-        name=name,
-        tenant=tenant,
-        job=job,
-        key=key,
-        outcome=outcome,
-        text=text,
-        since=since,
-        until=until,
-        order=order,
-        cursor=read_cursor(kind, cursor, int),
-        limit=limit,
-    )
+        name=name, tenant=tenant, job=job, key=key, outcome=outcome, text=text, since=since,
+        until=until, order=order, cursor=read_cursor(kind, cursor, int), limit=limit,
+    )  # fmt: skip
     return page_of(kind, found)
 
 
@@ -110,15 +101,9 @@ async def get_event(
 async def emit_event(scope: Scoped, body: NewEvent) -> Any:
     """Emit an event, starting every job bound to it. Runs of disabled jobs wait."""
     runs = await scope.events.emit(
-        body.event,
-        body.payload,
-        tenant=body.tenant,
-        key=body.key,
-        key_keep=body.key_seconds,
-        key_period=body.period_seconds,
-        metadata=body.metadata,
-        hook=body.hook,
-    )
+        body.event, body.payload, tenant=body.tenant, key=body.key, key_keep=body.key_seconds,
+        key_period=body.period_seconds, metadata=body.metadata, hook=body.hook,
+    )  # fmt: skip
     return {
         "event_id": runs.event_id,
         "runs": [
@@ -136,16 +121,9 @@ async def emit_event(scope: Scoped, body: NewEvent) -> Any:
 async def replay_events(scope: Scoped, body: ReplayRequest) -> Any:
     """Deliver stored events to a job, or count how many that would be."""
     return await scope.events.replay(
-        body.job,
-        event=body.event,
-        ids=body.ids,
-        since=body.since,
-        until=body.until,
-        tenant=body.tenant,
-        again=body.again,
-        dry_run=body.dry_run,
-        reason=body.reason,
-    )
+        body.job, event=body.event, ids=body.ids, since=body.since, until=body.until,
+        tenant=body.tenant, again=body.again, dry_run=body.dry_run, reason=body.reason,
+    )  # fmt: skip
 
 
 @routes.get(
@@ -198,14 +176,9 @@ async def get_watch(scope: Scoped, watch: WatchId) -> Any:
 async def watch_table(scope: Scoped, body: NewWatch) -> Any:
     """Emit an event for each row written to a table, in the writer's transaction."""
     return await scope.events.watch(
-        body.table,
-        on=body.on,
-        when=body.when,
-        columns=body.columns,
-        event=body.event,
-        tenant=body.tenant,
-        tenant_column=body.tenant_column,
-    )
+        body.table, on=body.on, when=body.when, columns=body.columns, event=body.event,
+        tenant=body.tenant, tenant_column=body.tenant_column,
+    )  # fmt: skip
 
 
 @routes.delete(

@@ -48,17 +48,7 @@ async def search_logs(
     """
     place = read_cursor("logs", cursor, str)
     found = await scope.logs.search(
-        text,
-        job=job,
-        run_id=run_id,
-        attempt=attempt,
-        level=level,
-        tenant=tenant,
-        queue=queue,
-        worker=worker,
-        since=since,
-        until=until,
-        limit=limit,
-        cursor=place[0] if place else None,
-    )
+        text, job=job, run_id=run_id, attempt=attempt, level=level, tenant=tenant, queue=queue,
+        worker=worker, since=since, until=until, limit=limit, cursor=place[0] if place else None,
+    )  # fmt: skip
     return log_page("logs", found)

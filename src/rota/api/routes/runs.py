@@ -82,29 +82,12 @@ async def list_runs(
     """List runs, newest or oldest first."""
     place = read_cursor(f"runs {order}", cursor, int)
     found = await scope.runs.page(
-        states=state or None,
-        job=job,
-        queue=queue,
-        tenant=tenant,
-        tag=tag,
-        key=key,
-        schedule=schedule,
-        worker=worker,
-        text=text,
-        error=error,
-        error_group=error_group,
-        payload_fields=read_metadata(payload_field) or None,
-        since=since,
-        until=until,
-        ended_since=ended_since,
-        ended_until=ended_until,
-        dead=dead or None,
-        handled=handled,
-        system=system,
-        order=order,
-        cursor=place[0] if place else None,
-        limit=limit,
-    )
+        states=state or None, job=job, queue=queue, tenant=tenant, tag=tag, key=key,
+        schedule=schedule, worker=worker, text=text, error=error, error_group=error_group,
+        payload_fields=read_metadata(payload_field) or None, since=since, until=until,
+        ended_since=ended_since, ended_until=ended_until, dead=dead or None, handled=handled,
+        system=system, order=order, cursor=place[0] if place else None, limit=limit,
+    )  # fmt: skip
     return run_page(f"runs {order}", found)
 
 

@@ -68,13 +68,9 @@ async def preview_schedule(
 ) -> Any:
     """Preview the next run times of a schedule."""
     return await scope.schedules.preview(
-        name,
-        tenant=tenant,
-        count=count or (1000 if until else None),
-        after=after,
-        until=until,
+        name, tenant=tenant, count=count or (1000 if until else None), after=after, until=until,
         viewer_zone=viewer_zone,
-    )
+    )  # fmt: skip
 
 
 @routes.get(
@@ -108,17 +104,9 @@ async def list_occurrences(
     kind = f"history {order}" if is_whole else f"occurrences {order}"
     place = (datetime, int, int) if is_whole else (datetime, int)
     found = await scope.schedules.history_page(
-        name,
-        tenant=tenant,
-        decision=decision,
-        since=since,
-        before=until,
-        only=only,
-        manual=manual,
-        order=order,
-        cursor=read_cursor(kind, cursor, *place),
-        limit=limit,
-    )
+        name, tenant=tenant, decision=decision, since=since, before=until, only=only,
+        manual=manual, order=order, cursor=read_cursor(kind, cursor, *place), limit=limit,
+    )  # fmt: skip
     return page_of(kind, found)
 
 

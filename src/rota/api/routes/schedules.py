@@ -66,20 +66,10 @@ async def list_schedules(
     kind = f"schedules {order}"
     types: tuple[type, type] = (str, str) if order == "name" else (float, int)
     found = await scope.schedules.page(
-        job=job,
-        queue=queue,
-        tag=tag,
-        tenant=tenant,
-        state=state,
-        text=text,
-        calendar=calendar,
-        metadata=read_metadata(metadata),
-        attention=attention,
-        system=system,
-        order=order,
-        cursor=read_cursor(kind, cursor, *types),
-        limit=limit,
-    )
+        job=job, queue=queue, tag=tag, tenant=tenant, state=state, text=text, calendar=calendar,
+        metadata=read_metadata(metadata), attention=attention, system=system, order=order,
+        cursor=read_cursor(kind, cursor, *types), limit=limit,
+    )  # fmt: skip
     return page_of(kind, found)
 
 

@@ -54,12 +54,6 @@ async def simulate(
     # In a thread: many schedules take seconds, which would block other requests.
     return await asyncio.to_thread(
         scope.schedules.sync.simulate,
-        days,
-        timezone=timezone,
-        tenant=tenant,
-        job=job,
-        queue=queue,
-        tag=tag,
-        system=system,
+        days, timezone=timezone, tenant=tenant, job=job, queue=queue, tag=tag, system=system,
         least=least,
-    )
+    )  # fmt: skip

@@ -19,13 +19,9 @@ from rota.model.cleanup import (
 from rota.model.instants import LONGEST_SECONDS
 
 _RULE: dict[str, Any] = {
-    "table": "public.webhook_deliveries",
-    "column": "created_at",
-    "older_than": "7 days",
-    "where": "status <> 'pending'",
-    "batch_size": 1000,
-    "max_batches": 100,
-}
+    "table": "public.webhook_deliveries", "column": "created_at", "older_than": "7 days",
+    "where": "status <> 'pending'", "batch_size": 1000, "max_batches": 100,
+}  # fmt: skip
 CleanupRuleView = view(
     CleanupRule,
     "CleanupRule",
@@ -54,18 +50,13 @@ CleanupView = view(
         "last_run_success": "Whether that run succeeded.",
     },
     {
-        "name": "webhook_delivery_prune",
-        "description": "",
-        "rules": [_RULE],
-        "timing": "every day at 03:00 UTC",
-        "timezone": "UTC",
-        "state": "active",
-        "next_run_at": "2026-03-09T03:00:00Z",
-        "last_run_at": "2026-03-08T03:00:01Z",
+        "name": "webhook_delivery_prune", "description": "", "rules": [_RULE],
+        "timing": "every day at 03:00 UTC", "timezone": "UTC", "state": "active",
+        "next_run_at": "2026-03-09T03:00:00Z", "last_run_at": "2026-03-08T03:00:01Z",
         "last_run_success": True,
     },
     rules=list_of(CleanupRuleView),
-)
+)  # fmt: skip
 CleanupCountView = view(
     CleanupCount,
     "CleanupCount",
@@ -76,12 +67,10 @@ CleanupCountView = view(
         "matching": "Number of rows that would be deleted now.",
     },
     {
-        "name": "webhook_delivery_prune",
-        "table": "public.webhook_deliveries",
-        "column": "created_at",
-        "matching": 4210,
+        "name": "webhook_delivery_prune", "table": "public.webhook_deliveries",
+        "column": "created_at", "matching": 4210,
     },
-)
+)  # fmt: skip
 CleanupTableView = view(
     CleanupTable,
     "CleanupTable",
@@ -100,23 +89,17 @@ RecipeView = view(
         "is_used": "Whether cleanups delete from these tables by these columns.",
     },
     {
-        "name": "stale_session_cleanup",
-        "description": "Expired sessions, every hour",
-        "cron": "0 * * * *",
-        "prefix": "public.",
-        "is_used": False,
+        "name": "stale_session_cleanup", "description": "Expired sessions, every hour",
+        "cron": "0 * * * *", "prefix": "public.", "is_used": False,
         "rules": [
-            _RULE
-            | {
-                "table": "public.sessions",
-                "column": "expires_at",
-                "older_than": "0 seconds",
+            _RULE | {
+                "table": "public.sessions", "column": "expires_at", "older_than": "0 seconds",
                 "where": "",
             }
         ],
     },
     rules=list_of(CleanupRuleView),
-)
+)  # fmt: skip
 
 
 class NewCleanup(Body):
@@ -124,12 +107,10 @@ class NewCleanup(Body):
 
     model_config = examples(
         {
-            "table": "public.webhook_deliveries",
-            "column": "created_at",
-            "older_than_seconds": 604_800,
-            "where": "status <> 'pending'",
+            "table": "public.webhook_deliveries", "column": "created_at",
+            "older_than_seconds": 604_800, "where": "status <> 'pending'",
         }
-    )
+    )  # fmt: skip
 
     table: str = Field(
         min_length=1, max_length=200, description="Table, with its schema (default `public`)."

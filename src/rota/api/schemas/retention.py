@@ -8,17 +8,10 @@ from rota.api.schemas.views import list_of, view
 from rota.model.retention import RetentionItem, RetentionResult
 
 _ITEM: dict[str, Any] = {
-    "action": "drop",
-    "table": "ended_runs",
-    "rows": 120_000,
-    "partition": "ended_runs_2026_02_02",
-    "job": None,
-    "outcome": None,
-    "until": "2026-02-09T00:00:00Z",
-    "bytes": 48_000_000,
-    "note": None,
-    "tenant": None,
-}
+    "action": "drop", "table": "ended_runs", "rows": 120_000, "partition": "ended_runs_2026_02_02",
+    "job": None, "outcome": None, "until": "2026-02-09T00:00:00Z", "bytes": 48_000_000,
+    "note": None, "tenant": None,
+}  # fmt: skip
 RetentionItemView = view(
     RetentionItem,
     "RetentionItem",

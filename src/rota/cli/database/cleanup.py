@@ -42,15 +42,12 @@ def list_cleanups(ctx: typer.Context, absolute: Absolute = False, json: Json = F
     else:
         rows = [
             (
-                item.name,
-                item.state,
-                "; ".join(map(_rule, item.rules)),
-                item.timing,
+                item.name, item.state, "; ".join(map(_rule, item.rules)), item.timing,
                 times.shown(item.last_run_at, now, absolute),
                 times.shown(item.next_run_at, now, absolute),
             )
             for item in found
-        ]
+        ]  # fmt: skip
         table(("NAME", "STATE", "DELETES", "WHEN", "LAST RUN", "NEXT RUN"), rows)
 
 
@@ -148,16 +145,10 @@ def add(
             made = acting.add_recipe(recipe, prefix=prefix, name=name, reason=reason)
         else:
             made = acting.add(
-                table_name or "",
-                column=column or "",
-                older_than=age or 0,
-                where=where,
-                name=name,
-                cron=cron or DEFAULT_CRON,
-                timezone=timezone,
-                description=description,
+                table_name or "", column=column or "", older_than=age or 0, where=where, name=name,
+                cron=cron or DEFAULT_CRON, timezone=timezone, description=description,
                 reason=reason,
-            )
+            )  # fmt: skip
     if json:
         print_json(made)
         return

@@ -57,15 +57,10 @@ def replay(
     if (event is None) == (not event_id):
         values.refuse("--event", "pass either --event or --id")
     wanted: Any = {
-        "event": event,
-        "ids": event_id or None,
-        "tenant": tenant,
-        "again": again,
-        "since": values.since(since, "--since"),
-        "until": values.since(until, "--until"),
-        "dry_run": dry_run,
-        "reason": reason,
-    }
+        "event": event, "ids": event_id or None, "tenant": tenant, "again": again,
+        "since": values.since(since, "--since"), "until": values.since(until, "--until"),
+        "dry_run": dry_run, "reason": reason,
+    }  # fmt: skip
     with administer(ctx) as app:
         done = app.events.by(actor()).sync.replay(job, **wanted)
     if json:
@@ -124,14 +119,9 @@ def watch(
         values.refuse("--on", str(error))
     with administer(ctx) as app:
         made = app.events.by(actor()).sync.watch(
-            table_name,
-            on=on,
-            when=when,
-            columns=values.names(columns),
-            event=event,
-            tenant=tenant,
-            tenant_column=tenant_column,
-        )
+            table_name, on=on, when=when, columns=values.names(columns), event=event,
+            tenant=tenant, tenant_column=tenant_column,
+        )  # fmt: skip
     if json:
         print_json(made)
     else:
@@ -176,14 +166,8 @@ def watches(ctx: typer.Context, absolute: Absolute = False, json: Json = False) 
         remark("no table is watched; watch one with `rota events watch TABLE`")
     else:
         headers = ("ID>", "TABLE", "ON", "EVENT", "WHEN", "BY", "DRIFT")
-        rows = [
-            (
-                *_row(it),
-                f"{it.created_by} {times.shown(it.created_at, now, absolute)}",
-                "; ".join(it.drift),
-            )
-            for it in found
-        ]
+        rows = [(*_row(it), f"{it.created_by} {times.shown(it.created_at, now, absolute)}",
+                 "; ".join(it.drift)) for it in found]  # fmt: skip
         table(headers, rows)
         if any(it.drift for it in found):
             remark("to repair a watch: `rota events unwatch ID`, then `rota events watch TABLE`")

@@ -69,14 +69,10 @@ def emit(
     given = values.payload(payload, "JSON")
     with administer(ctx) as app:
         runs = app.events.by(actor()).sync.emit(
-            event,
-            given,
-            tenant=tenant,
-            key=key,
-            key_keep=values.key_keep(key_keep),
+            event, given, tenant=tenant, key=key, key_keep=values.key_keep(key_keep),
             key_period=values.seconds(key_period, "--key-period"),
             metadata=values.payload(metadata, "--metadata"),
-        )
+        )  # fmt: skip
     if json:
         print_json(
             [{"id": run.id, "job": run.job, "is_duplicate": run.is_duplicate} for run in runs]
@@ -129,18 +125,11 @@ def list_events(
 ) -> None:
     """List received events, newest first, and what each started."""
     wanted: Any = {
-        "name": name,
-        "tenant": tenant,
-        "job": job,
-        "key": key,
-        "text": text,
+        "name": name, "tenant": tenant, "job": job, "key": key, "text": text,
         "outcome": values.choice(outcome, get_args(Outcome), "--outcome"),
-        "since": values.since(since, "--since"),
-        "until": values.since(until, "--until"),
-        "order": paging.order(order, paging.NEWEST),
-        "cursor": paging.place(after),
-        "limit": limit,
-    }
+        "since": values.since(since, "--since"), "until": values.since(until, "--until"),
+        "order": paging.order(order, paging.NEWEST), "cursor": paging.place(after), "limit": limit,
+    }  # fmt: skip
     with administer(ctx) as app:
         page = app.events.sync.page(**wanted)
         now = app.clock.sync.now()
@@ -159,15 +148,11 @@ def _print_list(found: list[EventInfo], now: datetime, is_absolute: bool) -> Non
     is_shared = any(event.tenant for event in found)
     rows = [
         (
-            one.id,
-            times.shown(one.at, now, is_absolute),
-            *([one.tenant] if is_shared else []),
-            one.name,
-            where_from(one.source),
-            started(one),
+            one.id, times.shown(one.at, now, is_absolute), *([one.tenant] if is_shared else []),
+            one.name, where_from(one.source), started(one),
         )
         for one in found
-    ]
+    ]  # fmt: skip
     table(WITH_TENANT if is_shared else HEADERS, rows)
 
 
@@ -240,12 +225,8 @@ def bindings(
         remark("no bindings match" if event or job else "no job is bound to an event")
     else:
         rows = [
-            (
-                binding.pattern,
-                binding.job,
-                compact(binding.filter) if binding.filter else "",
-                "" if binding.is_enabled else "job disabled: its runs wait",
-            )
+            (binding.pattern, binding.job, compact(binding.filter) if binding.filter else "",
+             "" if binding.is_enabled else "job disabled: its runs wait")
             for binding in found
-        ]
+        ]  # fmt: skip
         table(("EVENT", "JOB", "FILTER", "NOTE"), rows)

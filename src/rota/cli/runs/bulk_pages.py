@@ -20,17 +20,9 @@ PAST = {"cancel": "cancelled", "retry": "retried", "delete": "deleted"}
 
 def row(action: BulkAction, now: datetime, is_absolute: bool) -> tuple[object, ...]:
     return (
-        action.id,
-        action.state,
-        action.verb,
-        action.done,
-        total(action),
-        action.skipped,
-        action.failed,
-        action.actor,
-        times.shown(action.created_at, now, is_absolute),
-        news(action),
-    )
+        action.id, action.state, action.verb, action.done, total(action), action.skipped,
+        action.failed, action.actor, times.shown(action.created_at, now, is_absolute), news(action),
+    )  # fmt: skip
 
 
 def total(action: BulkAction) -> str:

@@ -34,12 +34,10 @@ Wanted = dict[str, Any]
 State = Annotated[
     list[str] | None,
     typer.Option(
-        "--state",
-        metavar="STATE",
-        help=f"State: {', '.join(RUN_STATES)}; repeat, or use a,b.",
+        "--state", metavar="STATE", help=f"State: {', '.join(RUN_STATES)}; repeat, or use a,b.",
         autocompletion=one_of(RUN_STATES),
     ),
-]
+]  # fmt: skip
 JobName = Annotated[
     str | None,
     typer.Option("--job", metavar="NAME", help="Runs of this job.", autocompletion=job_names),

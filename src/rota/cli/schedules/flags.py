@@ -119,18 +119,9 @@ FLAGS: Final[dict[str, Flag]] = {
 }
 _SINGULAR = {"run_tags": "run-tag", "tags": "tag"}
 WHEN: Final = (
-    "cron",
-    "every",
-    "at",
-    "timezone",
-    "gap",
-    "fold",
-    "with_seconds",
-    "start_at",
-    "end_at",
-    "calendar",
-    "on_closed",
-)
+    "cron", "every", "at", "timezone", "gap", "fold", "with_seconds", "start_at", "end_at",
+    "calendar", "on_closed",
+)  # fmt: skip
 _INSTANTS = ("at", "start_at", "end_at")
 
 

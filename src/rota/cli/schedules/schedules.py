@@ -73,14 +73,9 @@ def update(
         raise typer.BadParameter(values.NOTHING)
     with administer(ctx) as app:
         changed = acting(app).update(
-            name,
-            tenant=tenant,
-            job=job,
-            version=version,
-            reason=reason,
-            reset=to_reset(reset),
+            name, tenant=tenant, job=job, version=version, reason=reason, reset=to_reset(reset),
             **arguments,
-        )
+        )  # fmt: skip
     if json:
         print_json(changed)
     else:

@@ -238,15 +238,9 @@ def simulate(
     suggestions."""
     with administer(ctx) as app:
         load = app.schedules.sync.simulate(
-            days,
-            timezone=times.zone_name(),
-            tenant=tenant,
-            job=job,
-            queue=queue,
-            tag=tag,
-            system=system,
-            least=least,
-        )
+            days, timezone=times.zone_name(), tenant=tenant, job=job, queue=queue, tag=tag,
+            system=system, least=least,
+        )  # fmt: skip
     if json:
         print_json(load)
     else:

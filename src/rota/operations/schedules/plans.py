@@ -161,11 +161,9 @@ def backfill(
         raise TimingError("a backfill covers past times only: until is in the future")
     calendar = yield from _calendar(schedule.calendar)
     wanted = times.to_fill(schedule, first, last, calendar)
-    ran = (
-        set()
-        if options["again"]
-        else (yield from schedules.times_that_ran(schedule.id, first, last))
-    )
+    ran = set() if options["again"] else (
+        yield from schedules.times_that_ran(schedule.id, first, last)
+    )  # fmt: skip
     found = [at for at in wanted if at not in ran]
     left_out = [at for at in wanted if at in ran]
     answer = BackfillInfo(name, first, last, found, len(left_out), True, ran=left_out)
@@ -182,15 +180,9 @@ def _fill(
     actor: str | None,
 ) -> Plan[BackfillInfo]:
     given = schedules.Backfill(
-        schedule.name,
-        schedule.tenant,
-        answer.from_at,
-        answer.until_at,
-        options["priority"],
-        options["reason"],
-        actor,
-        len(answer.times),
-    )
+        schedule.name, schedule.tenant, answer.from_at, answer.until_at, options["priority"],
+        options["reason"], actor, len(answer.times),
+    )  # fmt: skip
     step = timedelta(minutes=1 / options["rate"]) if options["rate"] else timedelta()
     since = times.intervals(schedule, answer.times)
     number: int | None = None

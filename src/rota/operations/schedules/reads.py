@@ -112,11 +112,8 @@ class ScheduleReads(Commands):
         """The next times of a schedule, or of a timing that is not saved: `count` of them (default
         10), or all up to `until`. They start after `after`, by default now."""
         window: plans.PreviewRange = {
-            "count": count,
-            "after": after,
-            "until": until,
-            "viewer_zone": viewer_zone,
-        }
+            "count": count, "after": after, "until": until, "viewer_zone": viewer_zone,
+        }  # fmt: skip
         return plans.preview(name, tenant, timing, window)
 
     @command
@@ -138,12 +135,8 @@ class ScheduleReads(Commands):
         only times that a backfill has filled in. `manual=True` adds what people ran beside its
         times, at the time they asked: `decision` is `triggered` or `backfilled`."""
         window: ledger.Stretch = {
-            "decision": decision,
-            "since": since,
-            "before": before,
-            "only": only,
-            "manual": manual,
-        }
+            "decision": decision, "since": since, "before": before, "only": only, "manual": manual,
+        }  # fmt: skip
         return ledger.history(name, tenant, window, order, limit)
 
     @command
@@ -163,12 +156,8 @@ class ScheduleReads(Commands):
     ) -> Plan[Page[OccurrenceInfo]]:
         """One page of that list, with the cursor of the next."""
         window: ledger.Stretch = {
-            "decision": decision,
-            "since": since,
-            "before": before,
-            "only": only,
-            "manual": manual,
-        }
+            "decision": decision, "since": since, "before": before, "only": only, "manual": manual,
+        }  # fmt: skip
         return ledger.history_page(name, tenant, window, order, cursor, limit)
 
     @command

@@ -256,12 +256,9 @@ class ScheduleCommands(ScheduleReads):
         return because(reason, self._reschedule(name, tenant, at))
 
     @operation(
-        says=_deleted,
-        is_dangerous=True,
-        is_reason_optional=True,
-        result_name="cancelled_runs",
+        says=_deleted, is_dangerous=True, is_reason_optional=True, result_name="cancelled_runs",
         example=0,
-    )
+    )  # fmt: skip
     def delete(
         self,
         name: ScheduleName,
@@ -296,13 +293,9 @@ class ScheduleCommands(ScheduleReads):
         none. Times that already ran are left out unless `again`. `on_progress` is called with
         the number of newly enqueued runs."""
         options: plans.BackfillOptions = {
-            "dry_run": dry_run,
-            "rate": rate,
-            "priority": priority,
-            "again": again,
-            "reason": reason,
-            "on_progress": on_progress,
-        }
+            "dry_run": dry_run, "rate": rate, "priority": priority, "again": again,
+            "reason": reason, "on_progress": on_progress,
+        }  # fmt: skip
         return plans.backfill(name, tenant, from_at, until_at, options, actor=self.actor)
 
     @command

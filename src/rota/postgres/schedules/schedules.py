@@ -163,13 +163,9 @@ def page_exceptions(
     """Return a page of occurrences with another decision than `ran`, or of backfilled ones
     (`only`), among the next MOST_SEARCHED rows."""
     params = {
-        "ids": list(schedule_ids),
-        "only": only,
-        "since": since,
-        "before": before,
-        "most": MOST_SEARCHED,
-        "value_bytes": LISTED_BYTES,
-    }
+        "ids": list(schedule_ids), "only": only, "since": since, "before": before,
+        "most": MOST_SEARCHED, "value_bytes": LISTED_BYTES,
+    }  # fmt: skip
     return read_page(
         "schedules/history_only",
         params,
@@ -193,12 +189,9 @@ def page_history(
     order = check_order(order, TimeOrder)
     statement = "schedules/history_oldest" if order == "oldest" else "schedules/history"
     params = {
-        "ids": list(schedule_ids),
-        "decision": decision,
-        "since": since,
-        "before": before,
+        "ids": list(schedule_ids), "decision": decision, "since": since, "before": before,
         "value_bytes": LISTED_BYTES,
-    }
+    }  # fmt: skip
     return read_page(statement, params, OccurrenceInfo, order=order, cursor=cursor, limit=limit)
 
 

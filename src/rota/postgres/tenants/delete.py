@@ -16,27 +16,11 @@ from rota.postgres.tenants.tenants import find_tenant
 # In this order: schedules before the runs that they would create, and their records before their
 # names.
 PARTS = (
-    "schedules",
-    "open_runs",
-    "ended_runs",
-    "keys",
-    "events",
-    "event_keys",
-    "limits",
-    "limit_slots",
-    "limit_releases",
-    "hook_refusals",
-    "ledger",
-    "backfill_times",
-    "backfills",
-    "schedule_days",
-    "init_runs",
-    "deleted_schedules",
-    "tenant_days",
-    "tenant_changes",
-    "tenant_depths",
-    "bulk_actions",
-)
+    "schedules", "open_runs", "ended_runs", "keys", "events", "event_keys", "limits",
+    "limit_slots", "limit_releases", "hook_refusals", "ledger",
+    "backfill_times", "backfills", "schedule_days", "init_runs", "deleted_schedules",
+    "tenant_days", "tenant_changes", "tenant_depths", "bulk_actions",
+)  # fmt: skip
 _BATCH = 1000
 _CANCEL_SECONDS = 60.0
 _LOOK_SECONDS = 0.5
@@ -82,12 +66,10 @@ class Deletion:
         yield Execute(
             "tenants/forget" if is_done else "tenants/note_part",
             {
-                "name": self._name,
-                "removed": json.dumps(kept),
-                "reason": self._reason,
+                "name": self._name, "removed": json.dumps(kept), "reason": self._reason,
                 "actor": self._actor,
             },
-        )
+        )  # fmt: skip
         return TenantRemoval(self._name, is_done, kept)
 
     def _remove(self) -> Steps[bool]:

@@ -23,15 +23,9 @@ _KIND = "audit newest"
 _BRIEF, _LONG = 60, 20_000
 # The path of a record's page, by its noun.
 _PLACES = {
-    "run": "/runs",
-    "job": "/jobs",
-    "queue": "/queues",
-    "worker": "/workers",
-    "bulk": "/bulk",
-    "error": "/errors",
-    "schedule": "/schedules",
-    "tenant": "/tenants",
-}
+    "run": "/runs", "job": "/jobs", "queue": "/queues", "worker": "/workers", "bulk": "/bulk",
+    "error": "/errors", "schedule": "/schedules", "tenant": "/tenants",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

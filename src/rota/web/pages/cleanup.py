@@ -144,15 +144,9 @@ async def create(request: Request) -> Response:
         return await _edit(scope, draft, _REASON)
     try:
         made = await scope.cleanup.add(
-            draft.table,
-            column=draft.column,
-            older_than=age_of(draft),
-            where=draft.where,
-            name=draft.name or None,
-            cron=draft.cron,
-            timezone=draft.timezone,
-            reason=draft.reason,
-        )
+            draft.table, column=draft.column, older_than=age_of(draft), where=draft.where,
+            name=draft.name or None, cron=draft.cron, timezone=draft.timezone, reason=draft.reason,
+        )  # fmt: skip
     except (InputError, TimingError, WrongState) as refused:
         return await _edit(scope, draft, refusal(refused))
     return scope.go(path_of(made.name), f"Cleanup {made.name} is added")

@@ -18,25 +18,18 @@ from rota.web.run_query import KEYS, TIMES, RunQuery
 
 _MOST = 8
 _MEANT = {
-    "state": "its state",
-    "job": "its job",
-    "queue": "its queue",
-    "tag": "one of its tags",
-    "tenant": "its tenant",
-    "key": "its idempotency key",
-    "schedule": "its schedule",
-    "since": "created within this time",
-    "until": "created before this time",
-    "ended_since": "finished within this time",
-    "ended_until": "finished before this time",
-    "worker": "the worker that ran it",
-    "text": "text in its payload or error",
-    "error": "text in its error",
-    "group": "its error group",
-    "payload": "a payload field and its value",
+    "state": "its state", "job": "its job", "queue": "its queue",
+    "tag": "one of its tags", "tenant": "its tenant", "key": "its idempotency key",
+    "schedule": "its schedule", "since": "created within this time",
+    "until": "created before this time", "ended_since": "finished within this time",
+    "ended_until": "finished before this time", "worker": "the worker that ran it",
+    "text": "text in its payload or error", "error": "text in its error",
+    "group": "its error group", "payload": "a payload field and its value",
     "handled": "whether it was handled",
-}
-_PLACES = {"text": "in payload or error", "error": "in the error", "payload": "in the payload"}
+}  # fmt: skip
+_PLACES = {
+    "text": "in payload or error", "error": "in the error", "payload": "in the payload",
+}  # fmt: skip
 _SPANS = ("15min", "1h", "24h", "7d", "30d")
 # How many of the newest runs are read to find values that no table lists.
 _RECENT = 200

@@ -33,18 +33,9 @@ _NEEDS = "those that need attention"
 
 
 VERBS = (
-    "trigger",
-    "pause",
-    "resume",
-    "enable",
-    "disable",
-    "reschedule",
-    "delete",
-    "edit",
-    "backfill",
-    "revert",
-    "duplicate",
-)
+    "trigger", "pause", "resume", "enable", "disable", "reschedule", "delete", "edit", "backfill",
+    "revert", "duplicate",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,27 +96,17 @@ class ScheduleQuery:
     @property
     def filters(self) -> ScheduleFilters:
         return {
-            "job": self.job,
-            "queue": self.queue,
-            "tag": self.tag,
-            "tenant": self.tenant,
-            "text": self.text,
-            "calendar": self.calendar,
-            "system": self.system,
-        }
+            "job": self.job, "queue": self.queue, "tag": self.tag, "tenant": self.tenant,
+            "text": self.text, "calendar": self.calendar, "system": self.system,
+        }  # fmt: skip
 
     @property
     def tokens(self) -> list[tuple[str, str, str]]:
         """Every active filter, with the list without it."""
         given = {
-            "state": self.state,
-            "text": self.text,
-            "job": self.job,
-            "queue": self.queue,
-            "tag": self.tag,
-            "tenant": self.tenant,
-            "calendar": self.calendar,
-        }
+            "state": self.state, "text": self.text, "job": self.job, "queue": self.queue,
+            "tag": self.tag, "tenant": self.tenant, "calendar": self.calendar,
+        }  # fmt: skip
         found = [
             (key, value or "none", self.path(**{key: None}))
             for key, value in given.items()
@@ -136,17 +117,12 @@ class ScheduleQuery:
     def path(self, **changes: str | bool | None) -> str:
         """Return the address with some parts changed, at the first page."""
         given = {
-            "state": self.state,
-            "attention": "1" if self.attention else None,
-            "job": self.job,
-            "queue": self.queue,
-            "tag": self.tag,
-            "tenant": self.tenant,
-            "text": self.text,
+            "state": self.state, "attention": "1" if self.attention else None, "job": self.job,
+            "queue": self.queue, "tag": self.tag, "tenant": self.tenant, "text": self.text,
             "calendar": self.calendar,
             "order": None if self.order == "name" else self.order,
             "system": "1" if self.system else None,
-        } | changes
+        } | changes  # fmt: skip
         pairs = {key: value for key, value in given.items() if value is not None}
         return f"/schedules?{urlencode(pairs)}" if pairs else "/schedules"
 
@@ -174,7 +150,9 @@ async def list_schedules(request: Request) -> Response:
     query = _read(request)
     kind = f"schedules {query.order}"
     types: tuple[type, type] = (str, str) if query.order == "name" else (float, int)
-    wanted: ScheduleFilters = {**query.filters, "state": query.state, "attention": query.attention}
+    wanted: ScheduleFilters = {
+        **query.filters, "state": query.state, "attention": query.attention,
+    }  # fmt: skip
     found = await scope.schedules.page(
         order=query.order,  # type: ignore[arg-type]
         cursor=read_cursor(kind, query.cursor, *types),

@@ -38,11 +38,9 @@ class TenantQuery:
 
     def path(self, cursor: str | None = None) -> str:
         given = {
-            "text": self.text,
-            "order": None if self.order == "name" else self.order,
-            "paused": "1" if self.paused else None,
-            "cursor": cursor,
-        }
+            "text": self.text, "order": None if self.order == "name" else self.order,
+            "paused": "1" if self.paused else None, "cursor": cursor,
+        }  # fmt: skip
         words = urlencode({key: value for key, value in given.items() if value is not None})
         return f"/tenants?{words}" if words else "/tenants"
 
