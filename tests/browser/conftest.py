@@ -21,6 +21,7 @@ from tests.browser.tabs import PATIENCE_MS, Tab, new_context, opened, watched
 from tests.browser.world import HOSTILE, PLAIN, Words, World, declare, fill
 from tests.conftest import load_config
 from tests.database import Server
+from tests.proxy import Proxy
 
 TOKEN = "a token for tests"
 # For every module here: the browser lives in one loop, and so does all that talks to it.
@@ -63,6 +64,7 @@ class Place:
     ) -> None:
         self.app = app
         self.world = world
+        self.proxy: Proxy | None = None  # between the server and its database
         self.conn = conn
         self._authenticate = authenticate
         self._address = ("127.0.0.1", 0)
@@ -100,16 +102,22 @@ class Filled:
     world: World
 
     @asynccontextmanager
-    async def serve(self, *, signs_in: bool = False) -> AsyncIterator[Place]:
-        """A copy of it."""
+    async def serve(
+        self, *, signs_in: bool = False, proxy: type[Proxy] | None = None
+    ) -> AsyncIterator[Place]:
+        """A copy of it, which the server reaches through a proxy if that is given."""
         with self.server.fresh_database(self.name) as url:
-            app = _app(url, self.world.words)
+            between = proxy(url) if proxy else None
+            app = _app(between.url if between else url, self.world.words)
             with psycopg.connect(url, autocommit=True) as conn:
                 place = Place(app, self.world, conn, None if signs_in else lambda _: "grace")
+                place.proxy = between
                 await place.start()
                 yield place
                 await place.stop()
             await app.close()
+            if between is not None:
+                between.close()
 
 
 async def _filled(server: Server, words: Words) -> AsyncIterator[Filled]:

@@ -7,6 +7,7 @@ from playwright.async_api import expect
 from rota.testing import eventually
 from tests.browser.conftest import BROWSER, Filled, OpenTab, Place
 from tests.browser.tabs import Tab
+from tests.proxy import Proxy
 
 pytestmark = BROWSER
 
@@ -111,3 +112,52 @@ async def test_a_lost_server_is_told_and_found_again(filled: Filled, open_tab: O
         await expect(tab.page.locator(f'[data-id="{run.id}"]')).to_be_visible()
         await expect(tab.page.locator("[data-live-text]")).to_have_text("Live")
     tab.faults.clear()  # the browser tells of the stream that it lost
+
+
+async def test_a_lost_database_is_told_and_found_again(filled: Filled, open_tab: OpenTab) -> None:
+    """An open page says since when it is old; one that is opened meanwhile comes by itself."""
+    async with filled.serve(proxy=Proxy) as place:
+        assert place.proxy is not None
+        tab, other = await open_tab(place), await open_tab(place)
+        await tab.open("/runs")
+        await expect(tab.page.locator("[data-live-text]")).to_have_text("Live")
+        place.proxy.refuse()
+        place.proxy.reset()
+        note, live = tab.page.locator("#stale"), tab.page.locator("[data-live-text]")
+        await expect(note).to_contain_text("Not updated since")
+        await expect(live).to_contain_text("the database is unavailable")
+        await other.page.goto(f"{place.base}/queues")
+        title = other.page.locator("h1")
+        await expect(title).to_have_text("The database is unavailable")
+        await expect(other.page.locator("#nav")).to_contain_text("Schedules")
+        await expect(live).to_contain_text("Not updated since")
+        place.proxy.heal()
+        await expect(note).to_have_count(0)
+        await expect(live).to_have_text("Live")
+        await expect(title).to_have_text("Queues")
+    for one in (tab, other):
+        one.faults.clear()  # the answers of the outage
+
+
+async def test_a_frozen_database_is_told(filled: Filled, open_tab: OpenTab) -> None:
+    async with filled.serve(proxy=Proxy) as place:
+        assert place.proxy is not None
+        tab: Tab = await open_tab(place)
+        await tab.open("/runs")
+        await expect(tab.page.locator("[data-live-text]")).to_have_text("Live")
+        place.proxy.freeze()
+        await expect(tab.page.locator("#stale")).to_contain_text("Not updated since")
+        place.proxy.heal()
+        await expect(tab.page.locator("#stale")).to_have_count(0)
+    tab.faults.clear()  # the answers of the outage
+
+
+async def test_copies_without_tls(place: Place, open_tab: OpenTab) -> None:
+    """Browsers have no clipboard for pages that come over plain HTTP from another machine."""
+    tab: Tab = await open_tab(place)
+    await tab.page.add_init_script(
+        "Object.defineProperty(navigator, 'clipboard', {get: () => undefined})"
+    )
+    await tab.open(f"/runs/{place.world.runs['failed']}")
+    await tab.page.locator("[data-copy]").first.click()
+    await expect(tab.page.locator(".toast")).to_contain_text("Copied")

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi.sse import format_sse_event
@@ -29,6 +30,7 @@ _KEPT_EVENTS = 2000
 # Keep polling for a while without listeners: a client that reconnects has then missed nothing.
 _LINGER_POLLS = 60
 _LONGEST_PAUSE = 5.0
+_ANSWER_SECONDS = 5.0
 # An audit row may be committed after a row with a higher number.
 _AUDIT_OVERLAP = 200
 _RESYNC = Event("resync", {})
@@ -46,8 +48,9 @@ class Sent:
 class StreamClient:
     """The queue of one client. If it is full, it is emptied, and the client must reload."""
 
-    def __init__(self, topics: frozenset[str]) -> None:
+    def __init__(self, topics: frozenset[str], *, hears_outages: bool = False) -> None:
         self._topics = topics
+        self.hears_outages = hears_outages
         self._waiting: deque[Sent] = deque()
         self._news = asyncio.Event()
         self._closed = asyncio.Event()
@@ -59,6 +62,10 @@ class StreamClient:
             self._waiting.clear()
             sent = Sent(sent.number, None)
         self._waiting.append(sent)
+        self._news.set()
+
+    def wake(self) -> None:
+        """End the wait of `take`, though nothing has arrived."""
         self._news.set()
 
     @property
@@ -105,11 +112,16 @@ class Hub:
         self._number = 0
         self._lost_before = 0  # some events up to here are no longer known
         self._has_looked = False  # since polling began
+        self._read_at: datetime | None = None
+        self._stale_since: datetime | None = None
         self._task: asyncio.Task[None] | None = None
         self._audit = _AuditPlace()
 
-    def listen(self, topics: frozenset[str], last_id: str | None) -> StreamClient:
-        listener = StreamClient(topics)
+    def listen(
+        self, topics: frozenset[str], last_id: str | None, *, hears_outages: bool = False
+    ) -> StreamClient:
+        """`hears_outages`: wake the client when reads begin to fail, and when they succeed."""
+        listener = StreamClient(topics, hears_outages=hears_outages)
         if last_id is not None:
             for sent in self._since(last_id):
                 listener.offer(sent)
@@ -129,6 +141,16 @@ class Hub:
 
     def id_of(self, sent: Sent) -> str:
         return f"{self._epoch}-{sent.number}"
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether the changes have been read since polling began."""
+        return self._has_looked
+
+    @property
+    def stale_since(self) -> datetime | None:
+        """The time of the last successful read, while reads fail."""
+        return self._stale_since
 
     @property
     def place(self) -> str:
@@ -156,19 +178,49 @@ class Hub:
         idle, pause = 0, self._seconds
         while idle < _LINGER_POLLS:
             try:
-                now = await self._audit.read(self._read)
+                now = await self._look()
                 if before is None:
                     self._lost_before = self._number
                 else:
                     self._tell(before, now)
-                before, pause, self._has_looked = now, self._seconds, True
+                before, pause = now, self._seconds
+                self._note_read()
             except (RotaError, OSError) as error:
                 _log.warning(
                     "the changes for the live stream could not be read, retrying", error=str(error)
                 )
                 pause = min(pause * 2, _LONGEST_PAUSE)
+                self._note_failure()
             await asyncio.sleep(pause)
             idle = 0 if self._listeners else idle + 1
+
+    async def _look(self) -> Changes:
+        """Read the changes. Listeners learn of a read that hangs before it fails."""
+        reading = asyncio.ensure_future(self._audit.read(self._read))
+        try:
+            await asyncio.wait((reading,), timeout=_ANSWER_SECONDS)
+            if not reading.done():
+                self._note_failure()
+            return await reading
+        finally:
+            reading.cancel()
+
+    def _note_read(self) -> None:
+        is_news = not self._has_looked or self._stale_since is not None
+        self._has_looked, self._stale_since = True, None
+        self._read_at = datetime.now(UTC)
+        if is_news:
+            self._wake()
+
+    def _note_failure(self) -> None:
+        if self._stale_since is None:
+            self._stale_since = self._read_at or datetime.now(UTC)
+            self._wake()
+
+    def _wake(self) -> None:
+        for listener in self._listeners:
+            if listener.hears_outages:
+                listener.wake()
 
     def _tell(self, before: Changes, now: Changes) -> None:
         for event in compare(before, now):

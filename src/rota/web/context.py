@@ -46,6 +46,7 @@ class Frame:
     csrf: str
     place: str = ""  # position in the stream of changes when the page was made
     attention: int = 0  # number of things that need attention
+    is_offline: bool = False  # nothing could be read; the time is this server's
     said: Flash | None = None
 
     def url(self, path: str) -> str:

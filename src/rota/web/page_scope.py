@@ -93,11 +93,19 @@ class PageScope(RequestScope):
                 403, "forbidden", f"{self.viewer.actor} is not allowed to do this: {action}"
             )
 
-    async def show(self, page: Page, *, status: int = 200, section: str | None = None) -> Response:
-        """Return the page, or the part of it that a script asks for by name."""
+    async def show(
+        self,
+        page: Page,
+        *,
+        status: int = 200,
+        section: str | None = None,
+        is_offline: bool = False,
+    ) -> Response:
+        """Return the page, or the part of it that a script asks for by name. With `is_offline`,
+        nothing is read from the database."""
         part = self.request.headers.get("x-rota-part")
         token = self.request.cookies.get(CSRF) or new_csrf()
-        shell = await self._shell(page.section if section is None else section, token)
+        shell = await self._shell(page.section if section is None else section, token, is_offline)
         response = HTMLResponse(render(page, shell, part), status)
         if not self.request.cookies.get(CSRF):
             set_cookie(response, self.request, CSRF, token)
@@ -105,18 +113,21 @@ class PageScope(RequestScope):
             delete_cookie(response, self.request, SAID)
         return response
 
-    async def _shell(self, section: str, token: str) -> Frame:
+    async def _shell(self, section: str, token: str, is_offline: bool) -> Frame:
         cookies = self.request.cookies
-        found = await self.web.watch.attention()
+        watch = self.web.watch
+        found = None if is_offline else await watch.attention()
+        report = None if is_offline else await watch.findings()
         return Frame(
             root=self.root,
-            nav=nav.items(found, await self.web.watch.findings()),
+            nav=nav.items(found, report),
             attention=0 if found is None else found.total,
             section=section,
             viewer=self.viewer,
             application=self.app.name,
             release=self.web.release,
-            now=await self.now(),
+            now=datetime.now(UTC) if is_offline else await self.now(),
+            is_offline=is_offline,
             zone=zone_of(self.request),
             theme=cookies[THEME] if cookies.get(THEME) in THEMES else "",
             csrf=self.request.scope.get(MARK) or mask(token),

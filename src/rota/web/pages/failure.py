@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 from starlette.exceptions import HTTPException
@@ -22,6 +24,7 @@ _TITLES = {
     503: "The database is unavailable",
     504: "The database took too long",
 }
+_OFFLINE = (503, 504)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class FailurePage(Page):
     detail: str
     hint: str | None
     is_unknown_page: bool = False
+    is_retried: bool = False  # the page reloads when the database answers again
+    stale_since: datetime | None = None  # when the database was last read
 
     @property
     def title(self) -> str:
@@ -40,12 +45,12 @@ class FailurePage(Page):
 
 async def show(request: Request, error: Exception) -> Response:
     problem = of_any(error, "page")
-    page = _page(request, error, problem.status_code, problem.detail, problem.hint)
-    try:
-        return await PageScope(request).show(page, status=problem.status_code)
-    except Exception:
-        # Without the database not even the time can be shown.
-        return PlainTextResponse(f"{page.title}: {problem.detail}\n", problem.status_code)
+    status = problem.status_code
+    page = _page(request, error, status, problem.detail, problem.hint)
+    for is_offline in (True,) if status in _OFFLINE else (False, True):
+        with suppress(Exception):  # the database may be gone meanwhile
+            return await PageScope(request).show(page, status=status, is_offline=is_offline)
+    return PlainTextResponse(f"{page.title}: {problem.detail}\n", status)
 
 
 def _page(
@@ -54,7 +59,9 @@ def _page(
     is_of_router = isinstance(error, HTTPException) and not isinstance(error, ProblemError)
     is_unknown = status == 404 and is_of_router
     text = f"There is no page at {request.url.path}." if is_unknown else detail
-    return FailurePage(status, text, hint, is_unknown)
+    is_retried = status in _OFFLINE and request.method == "GET"
+    since = request.app.state.web.api.hub.stale_since if is_retried else None
+    return FailurePage(status, text, hint, is_unknown, is_retried, since)
 
 
 class Failures:

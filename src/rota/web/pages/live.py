@@ -35,22 +35,31 @@ async def topics_of(
 ) -> AsyncGenerator[bytes]:
     """Yield the topics of the changes, once per poll; pages then reload their data. Attention is a
     topic too: it can change without an event, so it is compared at each poll. The first message
-    names the topics that the client has missed, or none."""
-    listener = hub.listen(frozenset(TOPICS), last_id)
-    known, patience = await watch.attention(), 0.0
+    names the topics that the client has missed, or none. While the changes cannot be read, only
+    messages of the kind `stale` are sent, and the first one after them makes all parts reload."""
+    listener = hub.listen(frozenset(TOPICS), last_id, hears_outages=True)
+    known, patience, was_stale = await watch.attention(), 0.0, False
     try:
         yield f"retry: {RETRY_MS}\n\n".encode()
         while not listener.is_closed:
             taken, patience = await take(listener, patience, pace_of(hub.listening)), heartbeat
+            if not taken and (since := hub.stale_since) is not None:
+                was_stale = True
+                yield f"event: stale\ndata: {since.isoformat()}\n\n".encode()
+                continue
             seen = await watch.attention()
             news = _news(known, seen)
             known = seen or known
-            if not taken and not news:
+            if not taken and not news and not hub.has_looked:
+                yield b": not read yet\n\n"
+                continue
+            if not taken and not news and not was_stale:
                 # Not a comment, which scripts do not receive: without beats the script assumes that
                 # the stream broke.
                 yield b"event: beat\ndata: \n\n"
                 continue
-            is_lost = any(sent.event is None for sent in taken)
+            is_lost = was_stale or any(sent.event is None for sent in taken)
+            was_stale = False
             topics = news | {sent.event.topic for sent in taken if sent.event is not None}
             data = "resync" if is_lost else ",".join(sorted(topics))
             place = f"id: {hub.id_of(taken[-1])}\n" if taken else ""

@@ -6,21 +6,25 @@
 
 const hold = (() => {
 const SOON = 150, REST = 1000, SILENT = 45000;
-const live = { held: false, isRead: false, isReady: false, changes: 0, trouble: "Connecting", place: document.body.dataset.place, due: new Set(), renewed: new Map(), again: new Set(), busy: new Set(), timer: null, last: 0 };
+const live = { stale: "", held: false, isRead: false, isReady: false, changes: 0, trouble: "Connecting", place: document.body.dataset.place, due: new Set(), renewed: new Map(), again: new Set(), busy: new Set(), timer: null, last: 0 };
 
 /* ---------------------------------------------------------------- what holds a part still */
 
-const hand = { at: -Infinity, part: null };
+/* A mouse that rests on a row holds its list: what it points at stays there. */
+const hand = { at: -Infinity, part: null, row: null };
 document.addEventListener("pointermove", (event) => {
   hand.at = performance.now();
   hand.part = event.target.closest?.("[data-part]");
+  hand.row = event.pointerType === "mouse" ? event.target.closest?.("[data-row]") : null;
 }, { passive: true });
+document.documentElement.addEventListener("pointerleave", () => { hand.row = null; });
 
 function isRead(part) {
   const focused = document.activeElement;
   const selection = getSelection();
   return (
     live.held ||
+    (hand.row?.isConnected && part.contains(hand.row)) ||
     document.querySelector("dialog[open], details.menu[open]") !== null ||
     part.querySelector("[data-row] input:checked") !== null ||
     (!selection.isCollapsed && part.contains(selection.anchorNode)) ||
@@ -141,8 +145,31 @@ function hold() {
   tellLive();
 }
 
+/* While the server cannot read the database, or does not answer, everything shown is as it was then. */
+function tellStale(words, since) {
+  const at = new Date(since);
+  live.stale ||= `${words[0]} since ${at.toLocaleTimeString("en-GB", { timeZone: document.body.dataset.zone })}: ${words[1]}`;
+  let note = document.getElementById("stale");
+  if (!note) {
+    note = Object.assign(document.createElement("p"), { id: "stale", className: "note warn stale-note" });
+    note.setAttribute("role", "status");
+    document.getElementById("main").prepend(note);
+  }
+  note.textContent = `${live.stale}. What this page shows is from then; it is updated as soon as that is possible.`;
+  document.body.classList.add("stale");
+  tellLive(live.stale);
+}
+
+function tellFresh() {
+  live.stale = "";
+  document.getElementById("stale")?.remove();
+  document.body.classList.remove("stale");
+  tellLive("");
+}
+
 function tellLive(trouble = live.trouble) {
-  live.trouble = trouble;
+  live.trouble = live.stale || trouble;
+  trouble = live.trouble;
   live.isReady ||= trouble === "" && live.busy.size === 0 && [...live.due].every((id) => live.again.has(id));
   const held = live.held || live.isRead;
   const words = live.changes === 1 ? "Held, 1 change" : live.changes > 1 ? `Held, ${live.changes} changes` : "Held";
@@ -150,7 +177,7 @@ function tellLive(trouble = live.trouble) {
     bar.hidden = false;
     bar.classList.toggle("held", held || trouble.startsWith("Not"));
     bar.setAttribute("aria-pressed", String(live.held));
-    bar.title = live.held ? "Resume live updates (.)" : held ? "Resumes when nothing here is selected, open or being edited" : "Pause live updates (.)";
+    bar.title = live.held ? "Resume live updates (.)" : held ? "Resumes when nothing here is pointed at, selected, open or being edited" : "Pause live updates (.)";
     bar.querySelector("[data-live-text]").textContent = trouble || (held ? words : live.isReady ? "Live" : "Connecting");
   }
 }
@@ -162,10 +189,14 @@ document.addEventListener("click", (event) => { if (event.target.closest("[data-
 /* One stream a browser: whoever holds the lock listens and tells the other tabs, also of trouble. */
 function listen() {
   const channel = new BroadcastChannel(`rota-live${root}`);
-  const tell = (...what) => { hear(...what); channel.postMessage(what); };
+  const tell = (...what) => {
+    live.lastWord = ["gone", "stale"].includes(what[0]) ? what : null;
+    hear(...what);
+    channel.postMessage(what);
+  };
   channel.onmessage = (message) => {
     if (message.data[0] !== "who") hear(...message.data);
-    else if (live.isListening) channel.postMessage(["state", live.trouble, live.place]);
+    else if (live.isListening) channel.postMessage(live.lastWord ?? ["state", live.trouble, live.place]);
   };
   const take = () => (navigator.locks ? navigator.locks.request(`rota-live${root}`, () => follow(tell)) : follow(tell));
   const whileSeen = async () => { while (!document.hidden) await take(); };
@@ -177,12 +208,18 @@ function listen() {
 
 /* A page knows up to which place of the stream it has seen everything. */
 function hear(word, what, place) {
+  if (word === "gone") return tellStale(["Not live", "the server does not respond"], what);
+  if (word === "stale") {
+    live.stale = "";
+    return tellStale(["Not updated", "the database is unavailable"], what);
+  }
   if (word === "state") {
     if (what === "" && place !== live.place) heard("resync");
-    tellLive(what);
+    if (what === "") tellFresh();
+    else tellLive(what);
   }
   live.place = place ?? live.place;
-  if (word === "news") { live.trouble = ""; heard(what); }
+  if (word === "news") { tellFresh(); heard(what); }
 }
 
 /* Until the tab is hidden, or the stream is beyond hope: a browser comes back to one that breaks off,
@@ -190,7 +227,7 @@ function hear(word, what, place) {
 function follow(tell) {
   return new Promise((done) => {
     const stream = new EventSource(`${root}/live?after=${encodeURIComponent(live.place)}`);
-    let silence;
+    let silence, seen = Date.now();
     live.isListening = true;
     const end = (pause) => {
       live.isListening = false;
@@ -200,11 +237,12 @@ function follow(tell) {
       setTimeout(done, pause);
     };
     const leave = () => { if (document.hidden) end(0); };
-    const alive = () => { clearTimeout(silence); silence = setTimeout(() => end(0), SILENT); };
+    const alive = () => { seen = Date.now(); clearTimeout(silence); silence = setTimeout(() => end(0), SILENT); };
     stream.onmessage = (message) => { alive(); tell("news", message.data, message.lastEventId); };
     stream.addEventListener("beat", () => { alive(); tell("state", "", live.place); });
+    stream.addEventListener("stale", (message) => { alive(); tell("stale", message.data); });
     stream.onerror = () => {
-      tell("state", "Not live: the server does not respond");
+      tell("gone", seen);
       if (stream.readyState === EventSource.CLOSED) end(5000);
     };
     document.addEventListener("visibilitychange", leave);

@@ -25,10 +25,6 @@ document.addEventListener("click", (event) => {
   if (opens) opens.open = !opens.open;
 });
 
-function copyText(text) {
-  navigator.clipboard.writeText(text).then(() => toast("Copied"), () => toast("Not copied: the browser does not allow it"));
-}
-
 /* Chosen once, kept for the next visit. */
 function wrap(isOff) {
   document.body.classList.toggle("nowrap-logs", isOff);

@@ -80,7 +80,7 @@ document.addEventListener("click", (event) => {
   }
   const copy = event.target.closest("[data-copy]");
   if (copy) {
-    navigator.clipboard.writeText(copy.dataset.copy).then(() => toast("Copied"), () => toast("Not copied: the browser does not allow it"));
+    copyText(copy.dataset.copy);
   }
 });
 
@@ -91,6 +91,27 @@ document.addEventListener("toggle", (event) => {
   pop.classList.remove("to-right");
   pop.classList.toggle("to-right", pop.getBoundingClientRect().left < 0);
 }, true);
+
+/* Browsers offer the clipboard over HTTPS and on this machine only; elsewhere a selection is copied. */
+async function copyText(text) {
+  const isCopied = navigator.clipboard
+    ? await navigator.clipboard.writeText(text).then(() => true, () => false)
+    : copySelected(text);
+  toast(isCopied ? "Copied" : "Not copied: the browser does not allow it");
+}
+
+function copySelected(text) {
+  const field = document.createElement("textarea");
+  field.value = text;
+  field.className = "off-screen";
+  (document.querySelector("dialog[open]") ?? document.body).append(field);
+  const focused = document.activeElement;
+  field.select();
+  const isCopied = document.execCommand("copy");
+  field.remove();
+  focused?.focus({ preventScroll: true });
+  return isCopied;
+}
 
 function toast(text) {
   const one = document.createElement("div");
@@ -113,8 +134,11 @@ function move(step) {
   const next = rows[Math.min(rows.length - 1, Math.max(0, at + step))];
   rows.forEach((row) => row.classList.toggle("cursor", row === next));
   next.scrollIntoView({ block: "nearest" });
-  next.querySelector("a")?.focus({ preventScroll: true });
+  subjectOf(next)?.focus({ preventScroll: true });
 }
+
+/* The link to what the row is about: not its switch. */
+const subjectOf = (row) => row.querySelector(".name a") ?? row.querySelector("a:not([role=switch])");
 
 /* A verb is a link of the row that the cursor is on, or else of the page. */
 const VERBS = { r: ["retry"], c: ["cancel"], e: ["edit"] };
@@ -146,11 +170,11 @@ function key(event) {
   else if (pressed === "/") document.querySelector("[data-filter], [type=search]")?.focus();
   else if (pressed === ".") hold();
   else if (pressed === "?") ask(Object.assign(document.createElement("a"), { href: `${root}/keys` }));
-  else if (pressed === "Enter" && row && document.activeElement === document.body) row.querySelector("a")?.click();
+  else if (pressed === "Enter" && row && document.activeElement === document.body) subjectOf(row)?.click();
   else if (pressed === "x" && row) row.querySelector("input[type=checkbox]")?.click();
   else if (pressed === "X" && row) selectUpTo(row);
   else if (VERBS[pressed] && act(VERBS[pressed], row)) { /* a question is open now */ }
-  else if (pressed === "y" && row?.dataset.id) navigator.clipboard.writeText(row.dataset.id).then(() => toast("Copied"));
+  else if (pressed === "y" && row) copyText(row.dataset.id ?? subjectOf(row)?.textContent.trim() ?? "");
   else if (pressed === "Escape") { all("[data-row] input:checked").forEach((box) => box.click()); getSelection().empty(); }
   else { before = pressed; return; }
   before = "";
@@ -164,7 +188,15 @@ function showSection() {
   if (here) nav.scrollLeft = here.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2;
 }
 
+/* A page that could not be read comes back by itself. */
+async function retry() {
+  const answer = await fetch(location.href, { method: "HEAD", cache: "no-store" }).catch(() => null);
+  if (answer && ![503, 504].includes(answer.status)) location.reload();
+  else setTimeout(retry, 5000);
+}
+
 document.addEventListener("keydown", key);
+if (document.querySelector("[data-retry]")) setTimeout(retry, 5000);
 showSection();
 keepZone();
 tellTimes();

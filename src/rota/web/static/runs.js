@@ -77,7 +77,7 @@
     const offer = event.target.closest(".suggest [data-offer]");
     if (offer) take(offer.closest("form").querySelector("[data-complete]"), offer);
     if (event.target.closest("[data-copy-link]")) {
-      navigator.clipboard.writeText(location.href).then(() => toast("Copied"), () => toast("Not copied: the browser does not allow it"));
+      copyText(location.href);
     }
   });
   document.addEventListener("keydown", (event) => {
@@ -187,7 +187,7 @@
     const copy = event.target.closest("[data-copy-of]");
     if (!copy) return;
     const text = document.getElementById(copy.dataset.copyOf).textContent;
-    navigator.clipboard.writeText(text).then(() => toast("Copied"), () => toast("Not copied: the browser does not allow it"));
+    copyText(text);
   });
 
   /* A renewed part keeps open what was opened, and shut what was shut. */
