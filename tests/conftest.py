@@ -18,7 +18,15 @@ from _pytest.nodeid import NodeId
 import rota
 from rota.telemetry import logging as console
 from rota.testing import Clock, patience
-from tests.database import PLACE, Databases, Server, make_place, remove_place
+from tests.database import (
+    PLACE,
+    Databases,
+    Server,
+    make_place,
+    open_shared,
+    remove_place,
+    rolled_back,
+)
 from tests.distribution import Distribution, distribution, find_distribution
 from tests.proxy import Proxy
 from tests.workers import Loop, WorkerProcess
@@ -32,6 +40,9 @@ PATIENT = SHORT | {"worker.lease_seconds": 4.5}
 
 # What is tested in these runs in `rota worker` and `rota server`.
 _OUR_PROGRAMS = {"engine", "api", "telemetry", "chaos", "concurrency"}
+
+# Where one connection is enough, nothing is committed.
+_ROLLED_BACK = {"conformance"}
 
 MakeApp = Callable[..., rota.App]
 _LONG = ("deep", "slow", "browser", "distribution")
@@ -177,9 +188,29 @@ def connect(database_url: str) -> Iterator[Callable[..., psycopg.Connection[Any]
         conn.close()
 
 
+@pytest.fixture(scope="session")
+def _shared(server: Server) -> Iterator[psycopg.Connection[Any]]:
+    with server.fresh_database() as url, open_shared(url) as conn:
+        yield conn
+
+
 @pytest.fixture
-def conn(connect: Callable[..., psycopg.Connection[Any]]) -> psycopg.Connection[Any]:
-    return connect()
+def conn(request: pytest.FixtureRequest) -> Iterator[psycopg.Connection[Any]]:
+    if not _is_rolled_back(request):
+        connect: Callable[[], psycopg.Connection[Any]] = request.getfixturevalue("connect")
+        yield connect()
+        return
+    shared: psycopg.Connection[Any] = request.getfixturevalue("_shared")
+    with rolled_back(shared):
+        yield shared
+
+
+def _is_rolled_back(request: pytest.FixtureRequest) -> bool:
+    """Tests of `rota.*` that have this connection alone, unless they are marked `commits`: a
+    database for each of them would take most of their time."""
+    part = request.path.relative_to(Path(__file__).parent).parts[0]
+    kept = map(request.node.get_closest_marker, ("commits", "distribution"))
+    return part in _ROLLED_BACK and "database_url" not in request.fixturenames and not any(kept)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 import psycopg
@@ -160,6 +160,28 @@ class Databases:
                 if attempt == 200:
                     raise
                 time.sleep(0.02)
+
+
+class _InSavepoints(psycopg.Cursor[Any]):
+    """Inside a transaction that goes on after an error."""
+
+    def execute(self, *arguments: Any, **options: Any) -> Self:
+        with self.connection.transaction():
+            return super().execute(*arguments, **options)
+
+
+def open_shared(url: str) -> Connection:
+    """For tests that are rolled back. Nothing that one of them prepared is there for the next."""
+    return psycopg.connect(
+        url, autocommit=True, cursor_factory=_InSavepoints, prepare_threshold=None
+    )
+
+
+@contextmanager
+def rolled_back(conn: Connection) -> Iterator[None]:
+    with conn.transaction(force_rollback=True):
+        yield
+        conn.execute("SET CONSTRAINTS ALL IMMEDIATE")  # what a commit would check
 
 
 def by_tcp() -> dict[str, str]:

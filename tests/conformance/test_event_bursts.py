@@ -212,6 +212,7 @@ def test_a_filter_comes_before_the_burst(shop: Engine) -> None:
     assert runs(shop) == [("scheduled", {"total": 9})]
 
 
+@pytest.mark.commits
 def test_why_says_it(shop: Engine) -> None:
     bind(shop, LAST)
     run = emit(shop, id=1)["run"]

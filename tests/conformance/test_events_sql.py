@@ -229,6 +229,7 @@ def test_hostile_names(conn: Connection, event: Any) -> None:
     assert refused.value.sqlstate == "RO002"
 
 
+@pytest.mark.commits
 def test_it_says_who_and_from_where(conn: Connection) -> None:
     bind(conn, "ship", "order.paid")
     writer = f"writer_{conn.info.dbname}"

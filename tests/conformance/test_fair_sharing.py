@@ -137,6 +137,7 @@ def test_a_paused_tenant_gets_nothing_from_that_moment_on(engine: Engine) -> Non
     assert tenants(engine, engine.claim(worker, 10)) == {"acme": 3}
 
 
+@pytest.mark.commits
 def test_a_claim_touches_no_index(engine: Engine) -> None:
     """An index that names state, worker or attempt, in its columns or its predicate, would be
     written to by every claim."""

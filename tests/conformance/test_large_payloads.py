@@ -68,6 +68,7 @@ def _schedule(engine: Engine) -> int:
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.commits
 def test_it_is_written_once(engine: Engine, way: str) -> None:
     """Through claim, failure, retry, end, retry by hand and end: nobody writes it again."""
     run, worker = WAYS[way](engine), engine.worker()

@@ -14,6 +14,7 @@ import rota
 from tests.scheduling import Schedules
 from tests.sql_engine import Engine
 
+pytestmark = pytest.mark.commits  # which is when they are checked
 Connection = psycopg.Connection[Any]
 _CYCLE = "the requirements of schedules form a cycle: "
 

@@ -62,6 +62,7 @@ def test_a_rule_of_cleanup_that_is_right(visits: Engine) -> None:
         ([{"name": "nothing"}], 'requires "nothing": no schedule or job has that name'),
     ],
 )
+@pytest.mark.commits
 def test_requirements(engine: Engine, requires: list[Any], words: str) -> None:
     insert = (
         "INSERT INTO rota.schedules (name, job, cron, requires)"

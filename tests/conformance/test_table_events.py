@@ -51,6 +51,7 @@ def test_every_row_is_told(orders: Connection) -> None:
     ]
 
 
+@pytest.mark.commits
 def test_who_where_and_what_are_known_to_the_run(orders: Connection) -> None:
     orders.execute(
         "INSERT INTO rota.jobs (name, events, event_filters) VALUES"
@@ -100,6 +101,7 @@ def test_a_column_may_say_the_tenant(orders: Connection) -> None:
     assert rows == [("acme",), ("none",)]
 
 
+@pytest.mark.commits
 def test_a_bulk_load_is_one_call(orders: Connection) -> None:
     """Ten thousand rows wake a waiting worker once, not ten thousand times."""
     orders.execute("INSERT INTO rota.jobs (name, events) VALUES ('ship', '{orders.insert}')")
@@ -277,6 +279,7 @@ def roles(conn: Connection) -> Iterator[Roles]:
     made.do("DROP ROLE {owner}, {writer}")
 
 
+@pytest.mark.commits
 def test_who_may_install_and_who_may_write(roles: Roles) -> None:
     """A writer needs no right on Rota's schema, and its functions do nothing for it."""
     conn = roles.conn

@@ -3,6 +3,7 @@ the same catalogue, and whatever differs is named."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -53,14 +54,30 @@ DRIFT = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def shared(server: Server) -> Iterator[psycopg.Connection[Any]]:
+    """One database for all drifts: each is rolled back."""
+    with server.fresh_database() as url, psycopg.connect(url, autocommit=True) as conn:
+        yield conn
+
+
+@pytest.fixture(scope="module")
+def before(shared: psycopg.Connection[Any]) -> Any:
+    return read_from(shared)
+
+
 @pytest.mark.parametrize("change", DRIFT)
-def test_every_drift_is_found(conn: psycopg.Connection[Any], change: str) -> None:
-    before = read_from(conn)
-    with conn.transaction(force_rollback=True):
-        conn.execute(change.encode())
-        found = differences(before, read_from(conn))
+def test_every_drift_is_found(shared: psycopg.Connection[Any], before: Any, change: str) -> None:
+    with shared.transaction(force_rollback=True):
+        shared.execute(change.encode())
+        found = differences(before, read_from(shared))
     assert any(one.startswith(DRIFT[change]) for one in found), found
-    assert differences(before, read_from(conn)) == []
+
+
+def test_the_same_catalogue_has_no_differences(
+    shared: psycopg.Connection[Any], before: Any
+) -> None:
+    assert differences(before, read_from(shared)) == []
 
 
 def test_every_body_names_what_there_is(conn: psycopg.Connection[Any]) -> None:

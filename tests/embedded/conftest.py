@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from rota.embedded import EmbeddedPostgres
+from tests.database import fast_directory
 from tests.embedded.places import eventually, processes_of
 
 
 def make_place() -> Path:
     # Not tmp_path: as root its parents are closed to the account that the server runs as.
-    place = Path(tempfile.mkdtemp(prefix="rota-test-")).resolve()
+    place = Path(tempfile.mkdtemp(prefix="rota-test-", dir=fast_directory())).resolve()
     place.chmod(0o711)
     return place
 
@@ -32,7 +33,7 @@ def place() -> Iterator[Path]:
     clear(place)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def running() -> Iterator[EmbeddedPostgres]:
     """A server with all defaults, for tests that only look at it."""
     place = make_place()

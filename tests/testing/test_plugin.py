@@ -13,7 +13,6 @@ import rota.pytest_plugin
 
 JOBS = """import rota
 app = rota.App(embedded=False)
-other = 7
 @app.job
 def work(): pass
 """
@@ -66,17 +65,21 @@ def test_without_an_application_it_says_how_to_name_one(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("module", "attribute", "message"),
     [
-        ("nowhere:app", "rota_app: no module named nowhere; is its directory on sys.path?"),
-        ("jobs:other", "rota_app: jobs:other is 7, not a rota.App"),
-        ("jobs:nothing", "rota_app: jobs:nothing is None, not a rota.App"),
+        ("nowhere", "app", "rota_app: no module named nowhere; is its directory on sys.path?"),
+        ("wrong_jobs", "other", "rota_app: wrong_jobs:other is 7, not a rota.App"),
+        ("wrong_jobs", "nothing", "rota_app: wrong_jobs:nothing is None, not a rota.App"),
     ],
 )
-def test_a_wrong_name_is_told(project: Path, name: str, message: str) -> None:
-    done = run_pytest(project, "-o", f"rota_app={name}")
-    assert done.returncode == 1
-    assert message in done.stdout
+def test_a_wrong_name_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, attribute: str, message: str
+) -> None:
+    (tmp_path / "wrong_jobs.py").write_text("other = 7\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(pytest.UsageError) as caught:
+        rota.pytest_plugin._find(module, attribute)
+    assert str(caught.value).startswith(message)
 
 
 def test_the_application_may_be_given_by_a_fixture(project: Path, database_url: str) -> None:
