@@ -8,7 +8,8 @@ from playwright.async_api import expect
 from tests.browser.conftest import Place
 from tests.browser.tabs import Tab
 
-# With scripts, questions are asked in a dialog; without, on a page.
+# With scripts, questions are asked in a dialog; without, on a page. Declared operations share a
+# form, which tests/operations/test_faces.py sends without scripts: here they have scripts.
 both_ways = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
 
 

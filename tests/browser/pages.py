@@ -3,6 +3,13 @@ test_pages.py fails until it has one."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from starlette.routing import Match, Route
+
+from rota.web.pages import PAGES as MODULES
+
 # Filled in by a world: {job}, {queue}, {schedule}, {tenant}, {worker}, and the id of a run in each
 # state: {failed}, {running}, …
 PAGES = (
@@ -135,3 +142,40 @@ NOT_PAGES = frozenset(
 )
 # For whoever has not come in.
 OUTSIDE = frozenset({"/sign-in"})
+# Samples of the one form that confirms all declared operations.
+CONFIRMATIONS = frozenset(
+    {
+        "/queues/{queue}/pause",
+        "/queues/{queue}/set",
+        "/limits/new",
+        "/schedules/{schedule}/trigger",
+        "/tenants/{tenant}/delete",
+    }
+)
+
+
+class _Ones(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return "1"
+
+
+def routes(method: str) -> list[Route]:
+    found = [route for page in MODULES for route in page.routes]
+    return [one for one in found if method in (one.methods or ())]
+
+
+def route_of(path: str) -> Route:
+    bare = path.partition("?")[0].format_map(_Ones())
+    scope = {"type": "http", "method": "GET", "path": bare, "headers": []}
+    return next(one for one in routes("GET") if one.matches(scope)[0] is Match.FULL)
+
+
+def _looked_at(path: str) -> Any:
+    """A page for the tests of looks. That a form is easy to use does not depend on its operation:
+    every run looks at samples, deep runs at all."""
+    is_form = route_of(path).endpoint.__qualname__ == "_OperationForm.ask"
+    is_deep = is_form and path not in CONFIRMATIONS
+    return pytest.param(path, id=path, marks=[pytest.mark.deep] if is_deep else [])
+
+
+each_page = pytest.mark.parametrize("path", list(map(_looked_at, PAGES)))

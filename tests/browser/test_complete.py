@@ -7,35 +7,17 @@ from collections.abc import Iterator
 from importlib import import_module
 
 import pytest
-from starlette.routing import Match, Route
 
 import tests.browser
 from rota.web import nav
-from rota.web.pages import PAGES as MODULES
-from tests.browser.pages import NOT_PAGES, OUTSIDE, PAGES
-
-
-def _routes(method: str) -> list[Route]:
-    found = [route for page in MODULES for route in page.routes]
-    return [one for one in found if method in (one.methods or ())]
-
-
-class _Ones(dict[str, str]):
-    def __missing__(self, key: str) -> str:
-        return "1"
-
-
-def _route_of(path: str) -> str:
-    bare = path.partition("?")[0].format_map(_Ones())
-    scope = {"type": "http", "method": "GET", "path": bare, "headers": []}
-    return next(one.path for one in _routes("GET") if one.matches(scope)[0] is Match.FULL)
+from tests.browser.pages import NOT_PAGES, OUTSIDE, PAGES, route_of, routes
 
 
 def test_every_page_is_looked_at() -> None:
     """A route that shows a page has its line in pages.py."""
-    shown = {one.path for one in _routes("GET")} - NOT_PAGES - OUTSIDE
+    shown = {one.path for one in routes("GET")} - NOT_PAGES - OUTSIDE
 
-    assert shown == set(map(_route_of, PAGES))
+    assert shown == {route_of(path).path for path in PAGES}
 
 
 def test_every_section_is_looked_at() -> None:
@@ -52,4 +34,4 @@ def _marked() -> Iterator[str]:
 
 def test_every_action_is_tried() -> None:
     """A route that takes a form has a test that is marked `@acts("/its/{path}")`."""
-    assert {one.path for one in _routes("POST")} == set(_marked())
+    assert {one.path for one in routes("POST")} == set(_marked())

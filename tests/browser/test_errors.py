@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from tests.browser.acting import audit, both_ways, do
+from tests.browser.acting import audit, do
 from tests.browser.conftest import BROWSER, OpenTab, Place, acts
 from tests.browser.tabs import Tab
 
 pytestmark = BROWSER
 
 
-@both_ways
 @acts("/errors/{id}/handle", "/errors/{id}/reopen")
-async def test_handled_and_reopened(place: Place, open_tab: OpenTab, scripts: bool) -> None:
-    tab: Tab = await open_tab(place, scripts=scripts)
+async def test_handled_and_reopened(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
     await tab.open(place.world.path("/errors/{group}"))
     await do(tab, "handle", reason="a typo in the address", said="handled")
     assert audit(place)[1:] == ("grace", "a typo in the address")

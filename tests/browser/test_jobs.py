@@ -26,10 +26,9 @@ async def test_settings(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     await do(tab, "enable", reason="now", said="Job send_mail enabled")
 
 
-@both_ways
 @acts("/jobs/{name}/rename")
-async def test_rename(place: Place, open_tab: OpenTab, scripts: bool) -> None:
-    tab: Tab = await open_tab(place, scripts=scripts)
+async def test_rename(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
     place.conn.execute("INSERT INTO rota.jobs (name) VALUES ('old_name')")
     await tab.open("/jobs/old_name")
     await do(tab, "rename", new_name="present_name", reason="clearer", said="renamed")
@@ -37,10 +36,9 @@ async def test_rename(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     assert (await place.app.jobs.get("present_name")).name == "present_name"
 
 
-@both_ways
 @acts("/jobs/{name}/delete")
-async def test_delete(place: Place, open_tab: OpenTab, scripts: bool) -> None:
-    tab: Tab = await open_tab(place, scripts=scripts)
+async def test_delete(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
     place.conn.execute("INSERT INTO rota.jobs (name) VALUES ('old_job')")
     await tab.open("/jobs/old_job")
     await do(tab, "delete", reason="gone", said="Job old_job deleted")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.browser.conftest import OpenTab, Place, group
-from tests.browser.pages import PAGES
+from tests.browser.pages import each_page
 from tests.browser.tabs import NARROW, WIDE, Tab
 
 
 @group("pages")
-@pytest.mark.parametrize("path", PAGES)
+@each_page
 async def test_a_page_is_easy_to_use(everyday: Place, visit: OpenTab, path: str) -> None:
     """Both themes at two widths, from one visit."""
     tab = await _open(everyday, visit, path)
@@ -25,7 +23,7 @@ async def test_a_page_is_easy_to_use(everyday: Place, visit: OpenTab, path: str)
 
 
 @group("hostile pages")
-@pytest.mark.parametrize("path", PAGES)
+@each_page
 async def test_hostile_words_do_nothing(hostile: Place, visit: OpenTab, path: str) -> None:
     """No script runs, no request leaves (every tab is watched for it), and no name is too long."""
     tab = await _open(hostile, visit, path)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from playwright.async_api import expect
 
-from tests.browser.acting import audit, both_ways, do
+from tests.browser.acting import audit, do
 from tests.browser.conftest import BROWSER, OpenTab, Place, acts
 from tests.browser.tabs import Tab
 
 pytestmark = BROWSER
 
 
-@both_ways
 @acts("/queues/{name}/pause", "/queues/{name}/resume")
-async def test_pause_and_resume(place: Place, open_tab: OpenTab, scripts: bool) -> None:
-    tab: Tab = await open_tab(place, scripts=scripts)
+async def test_pause_and_resume(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
     await tab.open("/queues/mail")
     await do(tab, "pause", reason="provider down", until="2h", said="Queue mail paused until")
     assert audit(place) == ("queue.paused", "grace", "provider down")
@@ -23,19 +22,17 @@ async def test_pause_and_resume(place: Place, open_tab: OpenTab, scripts: bool) 
     assert audit(place) == ("queue.resumed", "grace", "it is back")
 
 
-@both_ways
 @acts("/queues/{name}/clear")
-async def test_clear(place: Place, open_tab: OpenTab, scripts: bool) -> None:
-    tab: Tab = await open_tab(place, scripts=scripts)
+async def test_clear(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
     await tab.open("/queues/mail")
     await do(tab, "clear", reason="a flood", said="Queue mail is being cleared by bulk action")
     assert audit(place) == ("bulk.started", "grace", "a flood")
 
 
-@both_ways
 @acts("/queues/{name}/set", "/queues/{name}/reset")
-async def test_a_cap(place: Place, open_tab: OpenTab, scripts: bool) -> None:
-    tab: Tab = await open_tab(place, scripts=scripts)
+async def test_a_cap(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
     await tab.open("/queues/mail")
     said = "Queue mail has at most 500 waiting runs"
     await do(tab, "set", reason="provider slow", max_waiting="500", said=said)

@@ -28,10 +28,9 @@ async def test_one_run(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     assert audit(place) == ("run.deleted", "grace", "tidy")
 
 
-@both_ways
 @acts("/runs/{id:int}/handle", "/runs/{id:int}/reopen")
-async def test_a_dead_letter(place: Place, open_tab: OpenTab, scripts: bool) -> None:
-    tab: Tab = await open_tab(place, scripts=scripts)
+async def test_a_dead_letter(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
     run = place.world.runs["failed"]
     await tab.open(f"/runs/{run}")
     await do(tab, "handle", reason="sent by hand", said=f"Run {run} handled")
@@ -81,10 +80,9 @@ async def test_views(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     await do(tab, view, said="View Mail that failed is deleted")
 
 
-@both_ways
 @acts(*(f"/bulk/{{id:int}}/{verb}" for verb in ("throttle", "pause", "resume", "stop")))
-async def test_a_bulk_action(place: Place, open_tab: OpenTab, scripts: bool) -> None:
-    tab: Tab = await open_tab(place, scripts=scripts)
+async def test_a_bulk_action(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
     await tab.open(place.world.path("/bulk/{bulk}"))
     await tab.page.fill("[name=rate]", "5")
     await tab.page.locator('form[action$="/throttle"] button').click()

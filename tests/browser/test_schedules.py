@@ -13,10 +13,9 @@ from tests.browser.tabs import Tab
 pytestmark = BROWSER
 
 
-@both_ways
 @acts(*(f"/schedules/{{name}}/{verb}" for verb in ("trigger", "pause", "resume", "reschedule")))
-async def test_when_it_runs(place: Place, open_tab: OpenTab, scripts: bool) -> None:
-    tab: Tab = await open_tab(place, scripts=scripts)
+async def test_when_it_runs(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
     await tab.open("/schedules/digest")
     await do(tab, "trigger", payload='{"fails": true}', said="Schedule digest enqueued run")
     await do(tab, "pause", reason="new templates", until="2h", said="Schedule digest paused until")
@@ -26,10 +25,9 @@ async def test_when_it_runs(place: Place, open_tab: OpenTab, scripts: bool) -> N
     assert audit(place) == ("schedule.rescheduled", "grace", "later")
 
 
-@both_ways
 @acts(*(f"/schedules/{{name}}/{verb}" for verb in ("disable", "enable", "delete")))
-async def test_whether_it_runs(place: Place, open_tab: OpenTab, scripts: bool) -> None:
-    tab: Tab = await open_tab(place, scripts=scripts)
+async def test_whether_it_runs(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
     await tab.open("/schedules/digest")
     await do(tab, "disable", reason="not now", said="Schedule digest disabled")
     await do(tab, "enable", reason="now", said="Schedule digest enabled")

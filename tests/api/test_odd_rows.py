@@ -1,7 +1,8 @@
 """One odd row, whatever is in which of its columns, breaks no list of any face.
 
 The matrix comes from the catalogue: every table whose rows a face shows, every column, every odd
-value of its kind, written by somebody who has put the constraints aside.
+value of its kind, written by somebody who has put the constraints aside. A usual run tries a
+third of the values of each column, by turns; a deep one tries all.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -77,16 +79,17 @@ def test_there_is_a_row_to_try_in_every_table(conn: psycopg.Connection[Any]) -> 
         assert conn.execute(query).fetchone() != (0,), f"no row to try in {table}"
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("table", SHOWN_BY)
 async def test_no_odd_value_breaks_an_answer(
-    conn: psycopg.Connection[Any], client: httpx.AsyncClient, table: str
+    conn: psycopg.Connection[Any], client: httpx.AsyncClient, table: str, step: int
 ) -> None:
     fill(conn)
     put_constraints_aside(conn)
     broken: list[str] = []
-    for column in columns(conn, table):
+    for number, column in enumerate(columns(conn, table)):
         with put_back(conn, table):
-            for write in odd_writes(column):
+            for write in islice(odd_writes(column), number % step, None, step):
                 if written(conn, write):
                     broken += await _broken(client, column, write.as_string(conn))
     assert not broken, f"{len(broken)}:\n" + "\n".join(broken[:40])
