@@ -372,9 +372,9 @@ async def test_an_operator_changes_the_level_while_workers_run(app: rota.App) ->
         await eventually(both, 30)
         await app.jobs.update("work", reset=["log_level"])
         assert (await app.jobs.get("work")).log_level is None
-    with pytest.raises(rota.JobError, match="log_level .loud. is not a choice"):
+    with pytest.raises(rota.JobError, match=r"log_level .loud. is not a choice"):
         await app.jobs.update("work", log_level="loud")
-    with pytest.raises(rota.JobError, match="log_level .loud. is not a choice"):
+    with pytest.raises(rota.JobError, match=r"log_level .loud. is not a choice"):
 
         @app.job(log_level="loud")  # type: ignore[typeddict-item]
         async def bad() -> None: ...
