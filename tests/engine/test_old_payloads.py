@@ -87,11 +87,14 @@ async def test_the_rest_of_a_schedule_can_be_changed(app: rota.App) -> None:
     assert (changed.payload, changed.priority) == ({"n": 2}, 3)
 
 
-def scheduling(make_app: MakeApp, payload: dict[str, Any], **others: Any) -> rota.App:
-    """Another application, which schedules a job that it does not have."""
+async def schedule(make_app: MakeApp, payload: dict[str, Any], **others: Any) -> None:
+    """Start another application, which schedules a job that it does not have."""
     app = rota.App(config=make_app().config, name="billing")
     app.schedule("billing", "greet", every=60, payload=payload, **others)
-    return app
+    try:
+        await run_due(app)
+    finally:
+        await app.close()
 
 
 async def test_an_application_starts_that_schedules_the_job_of_another(
@@ -101,11 +104,11 @@ async def test_an_application_starts_that_schedules_the_job_of_another(
     shop = make_app()
     shop.job(name="greet")(first)
     await run_due(shop)
-    await run_due(scheduling(make_app, {"n": 1}))
+    await schedule(make_app, {"n": 1})
     shop = make_app()
     shop.job(name="greet", upgrade=with_language)(second)
     await run_due(shop)
-    await run_due(scheduling(make_app, {"n": 1}, description="the next release"))
+    await schedule(make_app, {"n": 1}, description="the next release")
     assert engine.one("SELECT description FROM rota.schedules WHERE name = 'billing'") is not None
     with pytest.raises(rota.PayloadError, match="argument language"):
-        await run_due(scheduling(make_app, {"n": 2}))
+        await schedule(make_app, {"n": 2})
