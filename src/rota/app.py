@@ -40,7 +40,7 @@ from rota.operations.schedules.declared import DeclaredSchedules
 from rota.postgres import migrate
 from rota.postgres.errors import translate
 from rota.postgres.migrate import Installed, Migration
-from rota.postgres.roles import grant_worker
+from rota.postgres.plans import call
 from rota.postgres.sessions.opening import Session, lent, own
 from rota.postgres.sessions.pool import Conn, Database
 
@@ -271,7 +271,7 @@ class App(CommandSets, HookDecorators):
     def grant(self, role: str) -> None:
         """Grant a database role the privileges that workers, the API and commands need, also for
         objects of later migrations. Must be called as the role that migrates."""
-        self.database.run_sync(grant_worker(role))
+        self.database.run_sync(call("grant_worker", role_name=role))
 
     def pending_migrations(self) -> list[Migration]:
         """The migrations that `migrate` would apply."""

@@ -513,7 +513,10 @@ async def test_a_cleanup_runs_no_code_of_another_role(owned_url: str, granted_ur
             assert await app.cleanup.recipes() == []
             with pytest.raises(rota.InputError, match=said):
                 await app.cleanup.add(
-                    "hive.sessions", column="expires_at", older_than=60, where="status = 'old'"
+                    "hive.sessions",
+                    column="expires_at",
+                    older_than_seconds=60,
+                    where="status = 'old'",
                 )
         calls = "SELECT is_called FROM hive.stings"
         assert owner.execute(calls).fetchone() == (False,)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.conftest import problem
 
-CLEANUPS = "/api/v1/cleanups"
+CLEANUPS = "/api/v1/cleanup"
 RECIPES = "/api/v1/cleanup-recipes"
 BODY = {"table": "sessions", "column": "expires_at", "older_than_seconds": 86_400}
 
@@ -31,7 +31,7 @@ async def test_the_life_of_a_cleanup(api: httpx.AsyncClient, sessions: Any) -> N
     (count,) = (await api.get(f"{CLEANUPS}/{name}/plan")).json()
     assert count["matching"] == 1
     done = await api.post(f"{CLEANUPS}/{name}/run")
-    assert (done.status_code, done.json()["name"]) == (201, name)
+    assert (done.status_code, done.json()["schedule"]) == (201, name)
     problem(await api.post(CLEANUPS, json=BODY), 409, "wrong_state")
     assert (await api.get("/api/v1/cleanup-tables")).json() == [
         {"name": "public.sessions", "times": ["expires_at"]}
@@ -44,9 +44,10 @@ async def test_the_life_of_a_cleanup(api: httpx.AsyncClient, sessions: Any) -> N
 async def test_recipes(api: httpx.AsyncClient, sessions: Any) -> None:
     (one,) = (await api.get(RECIPES)).json()
     assert (one["name"], one["prefix"]) == ("stale_session_cleanup", "public.")
-    assert (await api.post(f"{RECIPES}/stale_session_cleanup")).status_code == 201
-    problem(await api.post(f"{RECIPES}/stale_session_cleanup"), 409, "wrong_state")
-    problem(await api.post(f"{RECIPES}/nothing"), 404, "template_not_found")
+    add, recipe = f"{CLEANUPS}/add-recipe", {"recipe": "stale_session_cleanup"}
+    assert (await api.post(add, json=recipe)).status_code == 201
+    problem(await api.post(add, json=recipe), 409, "wrong_state")
+    problem(await api.post(add, json={"recipe": "nothing"}), 404, "template_not_found")
 
 
 @pytest.mark.parametrize(

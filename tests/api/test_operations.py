@@ -25,6 +25,7 @@ WEEK = {"from_at": "2026-01-05T00:00:00Z", "until_at": "2026-01-10T00:00:00Z"}
 OFFICE = {"name": "office", "definition": {"weekends": True}, **WHY}
 DIGEST = {"name": "digest", "job": "clean", "cron": "0 8 * * 1-5", "calendar": "office", **WHY}
 RUN = {"job": "send", "payload": {"user_id": 7}}
+RECIPE = {"recipe": "expired_auth_cleanup", **WHY}
 CLEANUP = {"table": "magic_links", "column": "expires_at", "older_than_seconds": 60, **WHY}
 STATUS = {"bad": (422,), "missing": (404,), "wrong": (409,), "stale": (412,), "ok": (200, 201)}
 
@@ -361,16 +362,16 @@ STORY = [
     step("replay_events", "ok", "POST /events/replay", {"job": "clean", "ids": [1], **WHY}),
     step("replay_events", "bad", "POST /events/replay", {"job": "clean"}),
     step("replay_events", "missing", "POST /events/replay", {"job": "none", "event": "x"}),
-    step("watch_table", "ok", "POST /watches", {"table": "watched", "on": "insert"}),
-    step("watch_table", "bad", "POST /watches", {"table": "nothing"}),
+    step("add_watch", "ok", "POST /watches", {"table": "watched", "on": "insert"}),
+    step("add_watch", "bad", "POST /watches", {"table": "nothing"}),
     step("list_watches", "ok", "GET /watches"),
     step("list_watches", "bad", "GET /watches?days=1"),
     step("get_watch", "ok", "GET /watches/1"),
     step("get_watch", "bad", "GET /watches/0"),
     step("get_watch", "missing", "GET /watches/99"),
-    step("unwatch_table", "ok", "DELETE /watches/1?reason=done"),
-    step("unwatch_table", "bad", "DELETE /watches/0"),
-    step("unwatch_table", "missing", "DELETE /watches/1"),
+    step("remove_watch", "ok", "DELETE /watches/1?reason=done"),
+    step("remove_watch", "bad", "DELETE /watches/0"),
+    step("remove_watch", "missing", "DELETE /watches/1"),
     step("list_refusals", "ok", "GET /events/refusals"),
     step("list_refusals", "bad", "GET /events/refusals?limit=0"),
     step("list_event_bindings", "ok", "GET /events/bindings?event=order.paid"),
@@ -393,28 +394,28 @@ STORY = [
     step("list_cleanup_tables", "bad", "GET /cleanup-tables?days=1"),
     step("list_cleanup_recipes", "ok", "GET /cleanup-recipes"),
     step("list_cleanup_recipes", "bad", "GET /cleanup-recipes?days=1"),
-    step("use_cleanup_recipe", "ok", "POST /cleanup-recipes/expired_auth_cleanup", WHY),
-    step("use_cleanup_recipe", "wrong", "POST /cleanup-recipes/expired_auth_cleanup", WHY),
-    step("use_cleanup_recipe", "bad", "POST /cleanup-recipes/expired_auth_cleanup", {"days": 1}),
-    step("use_cleanup_recipe", "missing", "POST /cleanup-recipes/none", WHY),
-    step("add_cleanup", "ok", "POST /cleanups", CLEANUP),
-    step("add_cleanup", "wrong", "POST /cleanups", CLEANUP),
-    step("add_cleanup", "bad", "POST /cleanups", CLEANUP | {"where": "now() > 1"}),
-    step("list_cleanups", "ok", "GET /cleanups"),
-    step("list_cleanups", "bad", "GET /cleanups?days=1"),
-    step("get_cleanup", "ok", "GET /cleanups/cleanup_magic_links"),
-    step("get_cleanup", "bad", "GET /cleanups/cleanup_magic_links?days=1"),
-    step("get_cleanup", "missing", "GET /cleanups/digest"),
-    step("plan_cleanup", "ok", "GET /cleanups/cleanup_magic_links/plan"),
-    step("plan_cleanup", "bad", "GET /cleanups/cleanup_magic_links/plan?days=1"),
-    step("plan_cleanup", "missing", "GET /cleanups/none/plan"),
-    step("run_cleanup", "ok", "POST /cleanups/cleanup_magic_links/run", WHY),
-    step("run_cleanup", "bad", "POST /cleanups/cleanup_magic_links/run", {"days": 1}),
-    step("run_cleanup", "missing", "POST /cleanups/none/run", WHY),
-    step("remove_cleanup", "ok", "DELETE /cleanups/cleanup_magic_links?reason=why"),
-    step("remove_cleanup", "bad", "DELETE /cleanups/expired_auth_cleanup?days=1"),
-    step("remove_cleanup", "missing", "DELETE /cleanups/cleanup_magic_links"),
-    step("remove_cleanup", "wrong", "DELETE /cleanups/rota.cleanup"),
+    step("add_cleanup_recipe", "ok", "POST /cleanup/add-recipe", RECIPE),
+    step("add_cleanup_recipe", "wrong", "POST /cleanup/add-recipe", RECIPE),
+    step("add_cleanup_recipe", "bad", "POST /cleanup/add-recipe", {"days": 1}),
+    step("add_cleanup_recipe", "missing", "POST /cleanup/add-recipe", {"recipe": "none"}),
+    step("add_cleanup", "ok", "POST /cleanup", CLEANUP),
+    step("add_cleanup", "wrong", "POST /cleanup", CLEANUP),
+    step("add_cleanup", "bad", "POST /cleanup", CLEANUP | {"where": "now() > 1"}),
+    step("list_cleanups", "ok", "GET /cleanup"),
+    step("list_cleanups", "bad", "GET /cleanup?days=1"),
+    step("get_cleanup", "ok", "GET /cleanup/cleanup_magic_links"),
+    step("get_cleanup", "bad", "GET /cleanup/cleanup_magic_links?days=1"),
+    step("get_cleanup", "missing", "GET /cleanup/digest"),
+    step("plan_cleanup", "ok", "GET /cleanup/cleanup_magic_links/plan"),
+    step("plan_cleanup", "bad", "GET /cleanup/cleanup_magic_links/plan?days=1"),
+    step("plan_cleanup", "missing", "GET /cleanup/none/plan"),
+    step("run_cleanup", "ok", "POST /cleanup/cleanup_magic_links/run", WHY),
+    step("run_cleanup", "bad", "POST /cleanup/cleanup_magic_links/run", {"days": 1}),
+    step("run_cleanup", "missing", "POST /cleanup/none/run", WHY),
+    step("remove_cleanup", "ok", "DELETE /cleanup/cleanup_magic_links?reason=why"),
+    step("remove_cleanup", "bad", "DELETE /cleanup/expired_auth_cleanup?days=1"),
+    step("remove_cleanup", "missing", "DELETE /cleanup/cleanup_magic_links"),
+    step("remove_cleanup", "wrong", "DELETE /cleanup/rota.cleanup"),
     step("get_config", "ok", "GET /config"),
     step("get_config", "bad", "GET /config?key=x"),
     step("get_clock", "ok", "GET /clock"),
@@ -457,7 +458,7 @@ NEVER_MISSING = {"pause_queue", "set_queue", "pause_tenant", "set_tenant"}
 # Another pass must be at work: tests/operations/test_retention.py. A transaction must hold the
 # table: tests/conformance/test_table_events.py. A worker must have a run of it:
 # tests/operations/tenants/test_tenant_data.py.
-BUSY = {"run_retention", "watch_table", "unwatch_table", "delete_tenant"}
+BUSY = {"run_retention", "add_watch", "remove_watch", "delete_tenant"}
 
 
 @pytest.fixture

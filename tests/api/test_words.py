@@ -152,7 +152,7 @@ def test_nothing_is_guessed_from_nothing() -> None:
         ("GET", "/schedules/none", None, "GET /api/v1/schedules lists them"),
         ("GET", "/calendars/none", None, "GET /api/v1/calendars lists them"),
         ("GET", "/limits/none", None, "GET /api/v1/limits lists them"),
-        ("GET", "/cleanups/none", None, "GET /api/v1/cleanups lists them"),
+        ("GET", "/cleanup/none", None, "GET /api/v1/cleanup lists them"),
         ("GET", "/schedule-templates/none", None, "GET /api/v1/schedule-templates lists them"),
         ("GET", "/watches/99", None, "GET /api/v1/watches lists them"),
         ("DELETE", "/watches/99", None, "GET /api/v1/watches lists them."),

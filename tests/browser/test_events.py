@@ -12,8 +12,8 @@ pytestmark = BROWSER
 
 
 @both_ways
-@acts("/events/replay", "/watches/{id:int}/unwatch")
-async def test_replay_and_unwatch(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+@acts("/events/replay", "/watches/{id:int}/remove")
+async def test_replay_and_stop_watching(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open(f"/events/{place.world.parts['event']}")
     job = place.world.words.job
@@ -22,5 +22,5 @@ async def test_replay_and_unwatch(place: Place, open_tab: OpenTab, scripts: bool
     await expect(tab.page.locator("main")).to_contain_text("replayed by grace")
     await tab.open("/watches")
     await expect(tab.page.locator("main")).to_contain_text("was dropped")
-    await do(tab, "unwatch", reason="no more", said="is no longer watched")
+    await do(tab, "remove", reason="no more", said="is removed")
     assert audit(place) == ("watch.deleted", "grace", "no more")

@@ -126,14 +126,16 @@ async def _parts(app: rota.App, words: Words) -> dict[str, str]:
     table = '"' + words.queue[:60].replace('"', '""') + '"'
     async with app.database.connection() as conn:
         await conn.execute(f"CREATE TABLE public.{table} (id int)".encode())
-    watch = await app.events.watch(f"public.{table}", when="new.id > 0", on="insert,update[id]")
+    watch = await app.watches.add(f"public.{table}", when="new.id > 0", on="insert,update[id]")
     async with app.database.connection() as conn:
         await conn.execute(f"DROP TRIGGER rota_watch_{watch.id}_insert ON public.{table}".encode())
     rule: dict[str, Any] = {"jobs": ["nightly_report"], "cap": 1, "key": "{customer}"}
     await app.limits.set(words.schedule, reason=words.error, **rule)
     async with app.database.connection() as conn:
         await conn.execute("CREATE TABLE IF NOT EXISTS public.sessions (expires_at timestamptz)")
-    await app.cleanup.add("sessions", column="expires_at", older_than=0, name=words.key[:100])
+    await app.cleanup.add(
+        "sessions", column="expires_at", older_than_seconds=0, name=words.key[:100]
+    )
     return {
         "event": str(event.event_id), "watch": str(watch.id),
         "line": str(line.key), "edit": str(edit.id), "bulk": str(bulk.id), "view": words.key[:60],

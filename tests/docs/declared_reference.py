@@ -54,9 +54,9 @@ def cli_page(text: str) -> str:
     nouns = typer.main.get_command(program()).commands  # type: ignore[attr-defined]
     for many in NOUNS:
         for operation in operations_of(commands_of(many), "cli"):
-            command = nouns[many].commands[operation.verb]
+            command = nouns[many].commands[operation.word]
             table = _flags(command, _meanings(operation, commands_of(many).noun))
-            text = _with_section(text, f"{many} {operation.verb}", operation.summary, table)
+            text = _with_section(text, f"{many} {operation.word}", operation.summary, table)
     for words, plan in reads().items():
         first, *rest = words.split()
         command = nouns[first].commands[rest[0]] if rest else nouns[first]
@@ -88,6 +88,8 @@ def _flags(command: Any, known: Mapping[str, str]) -> str:
 
 
 def _meanings(operation: Operation, noun: Noun) -> dict[str, str]:
+    if not operation.has_target:
+        return {one.name: _about(one) for one in operation.arguments}
     known = {one.name: _about(one) for one in operation.arguments[1:]}
     names = ": `NAME`, or `TENANT/NAME`" if operation.has_tenant else ""
     targets = operation.target.field.help if operation.positional else f"One or more {noun.one}s."

@@ -37,7 +37,7 @@ def documented() -> dict[str, list[str]]:
     """The first column of each section's table, by the command in its heading."""
     sections: dict[str, list[str]] = {}
     for section in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
-        heading = re.match(r"`(rota[a-z ]*)`\n", section)
+        heading = re.match(r"`(rota[a-z -]*)`\n", section)
         assert heading, section[:40]
         rows = re.findall(r"^\| `(.+?)` \| \S", section, flags=re.MULTILINE)
         sections[heading[1]] = [row.replace("\\|", "|") for row in rows]

@@ -162,16 +162,16 @@ async def test_a_condition_of_a_watch_is_not_sql(app: rota.App, conn: Connection
         "new.id = (select 1)",
     ):
         with pytest.raises(rota.InputError, match="cannot be read"):
-            await app.events.watch("orders", on="insert", when=when)
+            await app.watches.add("orders", on="insert", when=when)
     with pytest.raises(rota.InputError, match=r"column new\.odd does not exist"):
-        await app.events.watch("orders", on="insert", when="new.odd = 1")
+        await app.watches.add("orders", on="insert", when="new.odd = 1")
     for n, when in enumerate(
         [
             "new.id in (1, 2) and new.status like 'p%' and not new.data ->> 'kind' = 'test'",
             "(new.seen > '2026-01-01' or new.seen is null) and new.status is distinct from 'gone'",
         ]
     ):
-        await app.events.watch("orders", on="insert", when=when, event=f"e{n}")
+        await app.watches.add("orders", on="insert", when=when, event=f"e{n}")
     conn.execute("""INSERT INTO orders VALUES (1, 'paid', '{"kind": "real"}', '2026-02-01')""")
     conn.execute("""INSERT INTO orders VALUES (1, 'paid', '{"kind": "test"}', '2025-02-01')""")
     assert sorted(one.name for one in await app.events.list()) == ["e0.insert", "e1.insert"]
@@ -179,22 +179,22 @@ async def test_a_condition_of_a_watch_is_not_sql(app: rota.App, conn: Connection
 
 async def test_watches(app: rota.App, conn: Connection) -> None:
     conn.execute("CREATE TABLE orders (id int, status text)")
-    events = app.events.by("ada")
-    made = await events.watch("orders", on="insert, update[status]", when="new.id > 0")
+    watches = app.watches.by("ada")
+    made = await watches.add("orders", on="insert, update[status]", when="new.id > 0")
     assert (made.table_name, made.watched) == ("public.orders", "insert, update[status]")
     assert (made.created_by, made.drift) == ("ada", [])
     conn.execute("INSERT INTO orders VALUES (1, 'open')")
     (event,) = await app.events.list()
     assert event.payload["new"] == {"id": 1, "status": "open"}
     conn.execute("DROP TABLE orders")
-    assert [one.drift for one in await events.watches()] == [["the table was dropped"]]
-    assert await events.unwatch(watch=made.id) == [made.id]
+    assert [one.drift for one in await watches.list()] == [["the table was dropped"]]
+    await watches.remove(made.id)
     with pytest.raises(rota.WatchNotFound):
-        await events.unwatch("orders")
+        await watches.remove(made.id)
     with pytest.raises(rota.WatchNotFound):
-        await events.find_watch(99)
+        await watches.get(99)
     for wrong in ("truncate", "insert[id]", "", "insert,insert", "update[status", "a b"):
-        with pytest.raises(rota.FilterError):
-            await events.watch("orders", on=wrong)
+        with pytest.raises(rota.InputError):
+            await watches.add("orders", on=wrong)
     actions = conn.execute("SELECT actor, action FROM rota.audit WHERE object_type = 'watch'")
     assert actions.fetchall() == [("ada", "watch.created"), ("ada", "watch.deleted")]

@@ -55,6 +55,8 @@ TARGETS: dict[str, Any] = {
     "calendars": lambda app: app.calendars.sync.create("mail", {"weekends": True}).name,
     "schedules": lambda app: app.schedules.sync.create("mail", "clean", cron="@daily").name,
     "jobs": lambda app: _job(app),
+    "cleanup": lambda app: _cleanup(app),
+    "watches": lambda app: _watch(app),
 }
 # Operations whose target must be in a state of its own; the error that they raise in another one.
 NEED_A_STATE = {
@@ -85,6 +87,21 @@ def _worker(app: rota.App) -> int:
         row = conn.execute("SELECT rota.register_worker('w', 'h', 1, '', '{}', '{}', 1, 30)")
         found: int = row.fetchone()[0]  # type: ignore[index]
         return found
+
+
+def _cleanup(app: rota.App) -> str:
+    with app.database.connection_sync() as conn:
+        conn.execute("CREATE TABLE public.webhook_deliveries (created_at timestamptz)")
+        conn.execute("CREATE TABLE public.sessions (expires_at timestamptz)")
+    table = "public.webhook_deliveries"
+    cleanup = app.cleanup.sync
+    return cleanup.add(table, column="created_at", older_than_seconds="7d", name="mail").name
+
+
+def _watch(app: rota.App) -> int:
+    with app.database.connection_sync() as conn:
+        conn.execute("CREATE SCHEMA shop; CREATE TABLE shop.orders (id bigint)")
+    return app.watches.sync.add("shop.orders", event="made").id
 
 
 def _job(app: rota.App) -> str:
@@ -124,8 +141,10 @@ def nobody(operation: Operation) -> str | int:
 
 def request(noun: Noun, operation: Operation, name: str | int) -> tuple[str, str]:
     verb = operation.verb
-    if verb == "create":
+    if verb == "create" or (operation.creates and not operation.has_target):
         return "POST", f"{V1}/{noun.many}"
+    if not operation.has_target:
+        return "POST", f"{V1}/{noun.many}/{operation.word}"
     method = "PUT" if operation.creates else METHODS.get(verb, "POST")
     return method, f"{V1}/{noun.many}/{name}" + (f"/{verb}" if method == "POST" else "")
 
@@ -155,13 +174,13 @@ def test_each_noun_has_a_get() -> None:
 @each_operation
 def test_python(shop: rota.App, target: str | int, noun: Noun, operation: Operation) -> None:
     run = getattr(getattr(shop, noun.many).sync, operation.verb)
-    given = settings(operation)
+    given, on = settings(operation), [target] if operation.has_target else []
     if (one := wrong(operation)) is not None:
         with pytest.raises(noun.error) as caught:
-            run(target, **given | {one.name: "wrong"})
+            run(*on, **given | {one.name: "wrong"})
         assert caught.value.field == one.name
     with pytest.raises((TypeError, InputError, noun.error), match="no_such_argument"):
-        run(target, **given, no_such_argument=1)
+        run(*on, **given, no_such_argument=1)
 
 
 @each_of("api")
@@ -181,7 +200,8 @@ async def test_rest(
     if (one := wrong(operation)) is not None:
         refused = await api.request(method, path, json=body | {one.name: "wrong"})
         assert (refused.status_code, refused.json()["field"]) == (422, one.name)
-    if f"{noun.many}.{operation.verb}" not in TAKE_ANY and not operation.creates:
+    takes_any = operation.creates or not operation.has_target
+    if f"{noun.many}.{operation.verb}" not in TAKE_ANY and not takes_any:
         _, nowhere = request(noun, operation, nobody(operation))
         assert (await api.request(method, nowhere, **sent)).status_code == 404
 
@@ -194,13 +214,15 @@ def test_command_line(cli: Cli, target: str | int, noun: Noun, operation: Operat
         text = json.dumps(value) if known[name].kind == "object" else str(value)
         is_flag = known[name] not in operation.positional
         flags += [known[name].flag, text] if is_flag else [text]
-    done = cli(noun.many, operation.verb, str(target), *flags, "--reason", "because", "--json")
+    command = [noun.many, operation.word, *([str(target)] if operation.has_target else []), *flags]
+    done = cli(*command, "--reason", "because", "--json")
     assert done.code == (0 if expected(noun, operation) < 400 else 1), done.err
-    (told,) = done.json
-    assert told["target"] == target
-    assert ("error" in told) == (done.code == 1)
+    if operation.has_target:
+        (told,) = done.json
+        assert told["target"] == target
+        assert ("error" in told) == (done.code == 1)
     if (one := wrong(operation)) is not None:
-        refused = cli(noun.many, operation.verb, target, *flags, one.flag, "wrong")
+        refused = cli(*command, one.flag, "wrong")
         assert refused.code == 2
         assert one.flag in refused.err
 
@@ -209,10 +231,11 @@ def test_command_line(cli: Cli, target: str | int, noun: Noun, operation: Operat
 async def test_page(
     web: Browser, target: str | int, noun: Noun, operation: Operation, cli: Cli
 ) -> None:
-    path = f"/{noun.many}/{target}/{operation.verb}"
+    place = f"{noun.many}/{target}" if operation.has_target else noun.many
+    path = f"/{place}/{operation.word}"
     await web.get(path)
     printed = re.search(r'data-copy="rota ([^"]+)"', web.page)
-    assert (printed is None) == bool(operation.positional)
+    assert (printed is None) == bool(operation.positional or not operation.has_target)
     typed = {name: str(value) for name, value in settings(operation).items()}
     if not operation.is_reason_optional:
         await web.post(path, 422, **typed)

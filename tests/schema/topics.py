@@ -61,7 +61,7 @@ def _without_blank_lines(text: str) -> str:
 
 
 # As the program calls a function without a statement file: call("pause_queue", …).
-_CALLED = re.compile(r'\bcall\(\s*"(\w+)"')
+_CALLED = re.compile(r'\bcall(?:ing)?\(\s*"(\w+)"')
 
 
 def callers(directory: Path = SCHEMA) -> dict[str, list[str]]:

@@ -120,7 +120,7 @@ async def test_reset_empties_whatever_is_there(
         await app.queues.set("capped", max_waiting=5)
         await app.queues.pause("held")
         await app.limits.set("one", cap=1, kind="concurrency", jobs=["double"])
-        await app.events.watch("public.orders")
+        await app.watches.add("public.orders")
         await app.emit("order.paid", {"n": 1}, key="k")
         await app.runs.enqueue("double", {"n": 1}, queue="capped", key="k", tenant="acme")
         await app.runs.enqueue("double", {"n": 2}, delay=3600)

@@ -10,7 +10,7 @@ import rota
 from tests.web.conftest import Browser
 
 FIELDS = {
-    "table": "public.sessions", "column": "expires_at", "age": "2", "unit": "days",
+    "table": "public.sessions", "column": "expires_at", "older_than_seconds": "2d",
     "cron": "0 3 * * *", "timezone": "UTC", "where": "note is null",
 }  # fmt: skip
 
@@ -28,22 +28,22 @@ def sessions(shop: rota.App, conn: Any) -> Any:
 async def test_one_is_added_counted_run_and_removed(web: Browser, sessions: Any) -> None:
     await web.get("/cleanup")
     assert "No cleanups yet" in web.text
-    await web.get("/cleanup/new")
+    await web.get("/cleanup/add")
     assert "public.sessions" in web.page
-    await web.post("/cleanup/new", 422, **FIELDS)
+    await web.post("/cleanup/add", 422, **FIELDS)
     assert "Enter a reason" in web.text
     assert 'value="note is null"' in web.page, "what was typed stays"
     for change, words in (
-        ({"age": "soon"}, "age must be a number"),
+        ({"older_than_seconds": "soon"}, "must be a duration"),
         ({"where": "note = now()"}, "cannot be read"),
         ({"table": "nowhere"}, "here is no table"),
         ({"column": "note"}, "not a time"),
         ({"cron": "never"}, "as 1 field"),
     ):
-        await web.post("/cleanup/new", 422, **FIELDS | change, reason="full")
+        await web.post("/cleanup/add", 422, **FIELDS | change, reason="full")
         assert words in web.text
-    await web.post("/cleanup/new", **FIELDS, reason="full")
-    assert "Cleanup cleanup_sessions is added" in web.text
+    await web.post("/cleanup/add", **FIELDS, reason="full")
+    assert '"cleanup_sessions" is added' in web.text
     await web.get("/cleanup/cleanup_sessions")
     assert "Would delete" not in web.text
     await web.get("/cleanup/cleanup_sessions?count=1")
@@ -52,7 +52,7 @@ async def test_one_is_added_counted_run_and_removed(web: Browser, sessions: Any)
     await web.get("/cleanup/cleanup_sessions/run")
     assert "whose expires_at is older than 2 days and note is null" in web.text
     await web.post("/cleanup/cleanup_sessions/run", reason="now")
-    assert "of cleanup_sessions is enqueued" in web.text
+    assert "Cleanup cleanup_sessions is enqueued as run" in web.text
     await web.get("/cleanup")
     assert "public.sessions: expires_at older than 2 days and note is null" in web.text
     await web.get("/cleanup/cleanup_sessions/remove")
@@ -67,12 +67,14 @@ async def test_one_is_added_counted_run_and_removed(web: Browser, sessions: Any)
 async def test_a_recipe(web: Browser, sessions: Any) -> None:
     await web.get("/cleanup")
     assert "Recipes for your tables" in web.text
-    await web.get("/cleanup/recipes/stale_session_cleanup?prefix=public.")
-    assert "Expired sessions, every hour" in web.text
-    await web.post("/cleanup/recipes/stale_session_cleanup?prefix=public.", 422, reason=" ")
-    await web.post("/cleanup/recipes/stale_session_cleanup?prefix=public.", reason="wanted")
-    assert "Cleanup stale_session_cleanup is added" in web.text
-    await web.get("/cleanup/recipes/expired_auth_cleanup", 404)
+    recipe = {"recipe": "stale_session_cleanup", "prefix": "public."}
+    await web.get("/cleanup/add-recipe?recipe=stale_session_cleanup&prefix=public.")
+    assert 'value="stale_session_cleanup"' in web.page
+    await web.post("/cleanup/add-recipe", 422, **recipe, reason=" ")
+    await web.post("/cleanup/add-recipe", **recipe, reason="wanted")
+    assert '"stale_session_cleanup" is added' in web.text
+    await web.post("/cleanup/add-recipe", 422, recipe="expired_auth_cleanup", reason="wanted")
+    assert "needs tables" in web.text
 
 
 async def test_the_one_of_rota_and_a_table_that_is_gone(web: Browser, sessions: Any) -> None:
@@ -88,9 +90,9 @@ async def test_the_one_of_rota_and_a_table_that_is_gone(web: Browser, sessions: 
 async def test_names_are_whatever_people_wrote(web: Browser, conn: Any, shop: rota.App) -> None:
     conn.execute('CREATE TABLE public."<b>t" ("<i>" timestamptz, "<u>" text)')
     await shop.cleanup.add(
-        'public."<b>t"', column="<i>", older_than=0, where="\"<u>\" = '<s>'", name="<em>/x"
+        'public."<b>t"', column="<i>", older_than_seconds=0, where="\"<u>\" = '<s>'", name="<em>/x"
     )
-    for path in ("/cleanup", "/cleanup/new", "/cleanup/%3Cem%3E%2Fx?count=1"):
+    for path in ("/cleanup", "/cleanup/add", "/cleanup/%3Cem%3E%2Fx?count=1"):
         await web.get(path)
         for tag in ("<b>", "<i>", "<u>", "<s>", "<em>"):
             assert tag not in web.page

@@ -118,14 +118,14 @@ async def test_watches(web: Browser, shop: rota.App, conn: Any) -> None:
     await web.get("/watches")
     assert "No table is watched" in web.text
     conn.execute("CREATE TABLE orders (id int)")
-    watch = await shop.events.watch("orders", when="new.id > 0", on="insert")
+    watch = await shop.watches.add("orders", when="new.id > 0", on="insert")
     await shop.jobs.update("send", events=["orders.*"])
     conn.execute(f"DROP TRIGGER rota_watch_{watch.id}_insert ON orders")
     await web.get("/watches")
     assert "public.orders" in web.text
     assert "was dropped" in web.text
     assert "orders.* send" in web.text
-    await web.get(f"/watches/{watch.id}/unwatch")
-    await web.post(f"/watches/{watch.id}/unwatch", reason="done")
-    assert "is no longer watched" in web.text
-    await web.get(f"/watches/{watch.id}/unwatch", 404)
+    await web.get(f"/watches/{watch.id}/remove")
+    await web.post(f"/watches/{watch.id}/remove", reason="done")
+    assert "is removed" in web.text
+    await web.get(f"/watches/{watch.id}/remove", 404)

@@ -36,6 +36,7 @@ from rota.api.routes import (
     tenants,
     timings,
     views,
+    watches,
 )
 from rota.api.routing import Paths
 from rota.api.schemas.problem import ALWAYS, problems
@@ -69,6 +70,7 @@ ROUTES = (
     routes_of("limits", float, str, str),
     routes_of("workers", int),
     events.routes,
+    watches.routes,
     routes_of("audit", int),
     retention.routes,
     cleanup.routes,

@@ -8,6 +8,7 @@
 | `set`, `update` | `PATCH /queues/{name}`, or `PUT` if it creates what does not exist |
 | `remove`, `delete` | `DELETE /limits/{name}` |
 | others | `POST /queues/{name}/pause` |
+| without a target | `POST /events/replay`, or `POST /events` if it makes something new |
 
 The body holds the arguments; `tenant` is a query parameter, `version` the header `If-Match`.
 """
@@ -31,6 +32,7 @@ from rota.api.schemas.values import Cursor, Limit, Metadata, Seconds, read_curso
 from rota.api.schemas.views import Body, ChangeBody, examples, name_of, page, view_of
 from rota.api.state import RequestScope, Scoped
 from rota.model.fields import UNCHANGED, Argument, arguments_of, settings_of
+from rota.operations.commands import Commands
 from rota.operations.registry import Noun, Operation, commands_of, operations_of, plan_of
 
 _METHODS = {"set": "PATCH", "update": "PATCH", "remove": "DELETE", "delete": "DELETE"}
@@ -53,7 +55,7 @@ def add_operations(routes: APIRouter, many: str) -> None:
     """Add the routes of the operations of a noun."""
     commands = commands_of(many)
     for operation in operations_of(commands, "api"):
-        _add_operation(routes, commands.noun, operation, _details(plan_of(commands, "get")))
+        _add_operation(routes, commands, operation)
 
 
 def _details(get: Any) -> type:
@@ -122,7 +124,7 @@ def _get(noun: Noun, plan: Any) -> Any:
         return found
 
     target, *rest = arguments_of(plan)
-    parameters = [_target(target), *map(query_of, rest)]
+    parameters = [target_of(target), *map(query_of, rest)]
     return shaped(endpoint, f"get_{noun.code}", summary_of(plan), [*parameters, _RESPONSE])
 
 
@@ -131,7 +133,8 @@ def _set_etag(noun: Noun, response: Response, record: Any) -> None:
         set_etag(response, record.version)
 
 
-def _add_operation(routes: APIRouter, noun: Noun, operation: Operation, details: type) -> None:
+def _add_operation(routes: APIRouter, commands: type[Commands], operation: Operation) -> None:
+    noun = commands.noun
     method, path = _address(noun, operation)
     statuses = [] if operation.creates else [404]
     statuses += [409] if operation.may_conflict else []
@@ -144,7 +147,8 @@ def _add_operation(routes: APIRouter, noun: Noun, operation: Operation, details:
     if operation.status == 201 and _is_versioned(noun.many):
         responses |= tagged(201)
     if _answers_record(noun, operation):
-        model = view_of(noun.record if operation.has_result else details)
+        is_record = operation.has_result
+        model = view_of(noun.record if is_record else _details(plan_of(commands, "get")))
     else:
         model = _result(noun, operation)
     endpoint = _act(noun, operation, has_body=method != "DELETE")
@@ -152,10 +156,17 @@ def _add_operation(routes: APIRouter, noun: Noun, operation: Operation, details:
 
 
 def _address(noun: Noun, operation: Operation) -> tuple[str, str]:
-    if operation.verb == "create":
+    if _is_creation(operation):
         return "POST", f"/{noun.many}"
+    if not operation.has_target:
+        return "POST", f"/{noun.many}/{operation.word}"
     method = "PUT" if operation.creates else _METHODS.get(operation.verb, "POST")
-    return method, _path(noun, operation.plan) + (f"/{operation.verb}" if method == "POST" else "")
+    return method, _path(noun, operation.plan) + (f"/{operation.word}" if method == "POST" else "")
+
+
+def _is_creation(operation: Operation) -> bool:
+    """Whether it makes something whose name is in the body, or follows from it."""
+    return operation.verb == "create" or (operation.creates and not operation.has_target)
 
 
 def _answers_record(noun: Noun, operation: Operation) -> bool:
@@ -186,7 +197,7 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
     ) -> Any:
         commands = getattr(scope, noun.many)
         sent = body.model_dump(exclude_unset=True) if body else {}
-        named = {target: given.get(target) or sent[target]}
+        named = {target: given.get(target) or sent[target]} if operation.has_target else {}
         found = await getattr(commands, operation.verb)(**given, **sent)
         if operation.is_switch:
             set_changed(response, operation.is_changed(found))
@@ -204,9 +215,9 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
         _set_etag(noun, response, found)
         return found
 
-    is_created = operation.verb == "create"
-    parameters = [_RESPONSE] if is_created else [_target(operation.target), _RESPONSE]
-    inputs = [operation.target] if is_created else []
+    is_in_path = operation.has_target and not _is_creation(operation)
+    parameters = [target_of(operation.target), _RESPONSE] if is_in_path else [_RESPONSE]
+    inputs = [] if is_in_path else [operation.target]
     for one in operation.arguments[1:]:
         if one.name == "version":
             parameters.append(_parameter(one.name, Version))
@@ -220,7 +231,8 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
 
 
 def _body(noun: Noun, operation: Operation, inputs: list[Argument]) -> inspect.Parameter:
-    model = _model(f"{operation.verb.capitalize()}{name_of(noun.record)}", inputs, "Arguments.")
+    verb = "".join(word.capitalize() for word in operation.verb.split("_"))
+    model = _model(f"{verb}{name_of(noun.record)}", inputs, "Arguments.")
     if any(one.default is UNCHANGED or one.is_required for one in inputs):
         return _parameter("body", model)
     return inspect.Parameter("body", _PARAMETER, annotation=model | None, default=None)
@@ -314,7 +326,7 @@ def _parameter(name: str, annotation: Any) -> inspect.Parameter:
 _RESPONSE = _parameter("response", Response)
 
 
-def _target(one: Argument) -> inspect.Parameter:
+def target_of(one: Argument) -> inspect.Parameter:
     field = one.field
     if one.kind == "whole":
         number = Path(ge=_whole(field.least), le=_whole(field.most), description=field.help)

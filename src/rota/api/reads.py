@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 from fastapi import APIRouter, Response
 from pydantic import TypeAdapter
 
-from rota.api.operations import add_route, query_of, shaped, summary_of
+from rota.api.operations import add_route, query_of, shaped, summary_of, target_of
 from rota.api.schemas.views import list_of, view_of
 from rota.api.state import RequestScope
 from rota.model.fields import arguments_of
@@ -26,8 +26,9 @@ def add_read(
     *,
     is_large: bool = False,
 ) -> None:
-    """Add `GET path`, which returns what a command of `app.<commands>` returns. A large answer is
-    serialized directly, without validation."""
+    """Add `GET path`, which returns what a command of `app.<commands>` returns. Arguments that the
+    path does not name are query parameters. A large answer is serialized directly, without
+    validation."""
     plan, result = plan_behind(read), result_of(read)
 
     async def endpoint(scope: RequestScope, **given: Any) -> Any:
@@ -36,7 +37,9 @@ def add_read(
             return found
         return Response(_codec(result).dump_json(found), media_type="application/json")
 
-    parameters = [query_of(one) for one in arguments_of(plan)]
+    parameters = [
+        target_of(one) if f"{{{one.name}" in path else query_of(one) for one in arguments_of(plan)
+    ]
     shaped(endpoint, operation_id, summary_of(plan), parameters)
     add_route(routes, path, endpoint, _model(result), responses or {})
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rota.operations.schedules.calendars import Calendars
     from rota.operations.schedules.schedules import Schedules
     from rota.operations.tenants.tenants import Tenants
+    from rota.operations.watches import Watches
     from rota.operations.workers import Workers
 
 F = TypeVar("F", bound=Commands)
@@ -177,6 +178,10 @@ class RequestScope:
     @property
     def cleanup(self) -> Cleanup:
         return self.ask(self.app.cleanup)
+
+    @property
+    def watches(self) -> Watches:
+        return self.ask(self.app.watches)
 
     @property
     def audit(self) -> Audit:

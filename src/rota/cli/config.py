@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -34,10 +35,11 @@ File = Annotated[
 def list_settings(json: Json = False) -> None:
     """List all settings: value, source and allowed values."""
     from rota.config import Config, describe
+    from rota.config.catalogue import read_setting
 
     config = Config.load()
     if json:
-        print_json([_entry(config, setting.key) for setting in describe()])
+        print_json([read_setting(config, setting.key) for setting in describe()])
         return
     rows = [
         (setting.key, config.show(setting.key), config.source(setting.key), setting.expects)
@@ -51,24 +53,6 @@ def list_settings(json: Json = False) -> None:
     )
 
 
-def _entry(config: object, key: str) -> dict[str, object]:
-    from rota.config import Config
-    from rota.config.catalogue import find_setting
-
-    assert isinstance(config, Config)
-    setting = find_setting(key)
-    value = config.get(key)
-    return {
-        "key": key,
-        "value": config.show(key) if setting.is_secret and value is not None else value,
-        "source": config.source(key),
-        "default": setting.default,
-        "accepts": setting.expects,
-        "variable": setting.env,
-        "description": setting.description,
-    }
-
-
 @commands.command("get")
 def get(
     ctx: typer.Context,
@@ -78,10 +62,10 @@ def get(
 ) -> None:
     """Print the value of one setting."""
     from rota.config import Config
-    from rota.config.catalogue import value_text
+    from rota.config.catalogue import read_setting, value_text
 
     config = Config.load()
-    entry = _entry(config, key)
+    entry = asdict(read_setting(config, key))
     shown = value_text(config.get(key)) if reveal else config.show(key)
     if reveal:
         entry["value"] = config.get(key)

@@ -35,7 +35,8 @@ def add_actions(commands: typer.Typer, many: str, complete: Any) -> None:
     """Add a command for each operation of a noun. `complete` lists the names of its targets."""
     found = commands_of(many)
     for operation in operations_of(found, "cli"):
-        commands.command(operation.verb)(_action(found.noun, operation, complete))
+        made = _action if operation.has_target else _whole_action
+        commands.command(operation.word)(made(found.noun, operation, complete))
 
 
 def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
@@ -69,6 +70,27 @@ def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
     if operation.verb == "create":
         hidden = inspect.Parameter("name_option", _KEYWORD, annotation=NameOption, default=None)
         parameters.append(hidden)
+    return shaped(run, operation.name_of(noun), operation.summary, parameters)
+
+
+def _whole_action(noun: Noun, operation: Operation, _: Any) -> Any:
+    """An operation without a target: it is done once, and prints its result with `--json`."""
+
+    def run(ctx: typer.Context, json: bool, **texts: Any) -> None:
+        given = dict(read_flags(operation.arguments, texts))
+        with administer(ctx) as app:
+            commands = getattr(app, noun.many).by(actor()).sync
+            result = getattr(commands, operation.verb)(**given)
+        if json:
+            print_json(result)
+        else:
+            say(operation.says(result, True, times.absolute))
+
+    parameters = [
+        inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context),
+        *flags_of(operation.arguments),
+        inspect.Parameter("json", _KEYWORD, annotation=Json, default=False),
+    ]
     return shaped(run, operation.name_of(noun), operation.summary, parameters)
 
 

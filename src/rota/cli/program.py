@@ -53,6 +53,7 @@ _NOUNS = {
     "workers": "workers.workers",
     "jobs": "jobs.sql",
     "events": "events.actions",
+    "watches": "events.watches",
     "errors": "runs.errors",
     "audit": "reports.audit",
     "retention": "database.retention",
@@ -80,6 +81,8 @@ DECLARED = {
     "errors": "Errors: failures grouped by cause.",
     "bulk": "Bulk actions: retry, cancel or delete by filter.",
     "views": "Views: saved filters for the list of runs.",
+    "watches": "Watches: tables whose rows become events.",
+    "cleanup": "Cleanup: delete expired rows of your tables.",
 }
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 

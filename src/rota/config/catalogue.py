@@ -8,7 +8,16 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -16,6 +25,10 @@ from pydantic.fields import FieldInfo
 from rota.config.sections.shown import Shown
 from rota.config.settings import Settings
 from rota.errors import ConfigError, UnknownOption
+from rota.model.fields import Field as About
+
+if TYPE_CHECKING:
+    from rota.config import Config
 
 # The sections by name: each is a TOML table and an attribute of Config.
 SECTIONS: dict[str, type[Any]] = {
@@ -207,3 +220,30 @@ def _range_text(kind: Any, info: FieldInfo) -> str:
     least = next((value_text(item.ge) for item in info.metadata if hasattr(item, "ge")), "")
     most = next((value_text(item.le) for item in info.metadata if hasattr(item, "le")), "")
     return f"{least} to {most}" if least and most else ""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingInfo:
+    """One setting of this process."""
+
+    key: Annotated[str, About("Name.", "worker.concurrency")]
+    value: Annotated[Any, About("Value; secrets are masked.", 16)]
+    source: Annotated[
+        Literal["default", "file", "environment", "argument"],
+        About("Source of the value.", "default"),
+    ]
+    default: Annotated[Any, About("Default value.", 16)]
+    accepts: Annotated[str, About("Allowed values.", "a whole number from 1 to 1024")]
+    variable: Annotated[str, About("Its environment variable.", "ROTA_WORKER_CONCURRENCY")]
+    description: Annotated[
+        str,
+        About("What it means.", "Slots: maximum concurrent attempts per worker process."),
+    ]
+
+
+def read_setting(config: Config, key: str) -> SettingInfo:
+    setting, value = find_setting(key), config.get(key)
+    return SettingInfo(
+        key, config.show(key) if setting.is_secret and value is not None else value,
+        config.source(key), setting.default, setting.expects, setting.env, setting.description,
+    )  # fmt: skip

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
+
+from rota.model.fields import Field
 
 MOST_DAYS = 36_500
 MOST_COUNT = 1_000_000_000
@@ -74,24 +76,28 @@ class RetentionItem:
     """A partition dropped as a whole, or rows deleted from a table. For a partition, `rows` is an
     estimate of the database. `note`: why it was not deleted."""
 
-    action: Literal["drop", "delete"]
-    table: str
-    rows: int
-    partition: str | None = None
-    job: str | None = None
-    outcome: str | None = None
-    until: datetime | None = None
-    bytes: int | None = None
-    note: str | None = None
-    tenant: str | None = None
+    action: Annotated[
+        Literal["drop", "delete"], Field("Whether a whole partition or rows are deleted.", "drop")
+    ]
+    table: Annotated[str, Field("Table.", "ended_runs")]
+    rows: Annotated[int, Field("Number of rows; an estimate for a partition.", 120_000)]
+    partition: Annotated[str | None, Field("Partition.", "ended_runs_2026_02_02")] = None
+    job: Annotated[str | None, Field("Job.")] = None
+    outcome: Annotated[str | None, Field("Outcome of the runs.")] = None
+    until: Annotated[
+        datetime | None, Field("Data that ended before this time.", "2026-02-09T00:00:00Z")
+    ] = None
+    bytes: Annotated[int | None, Field("Size in bytes.", 48_000_000)] = None
+    note: Annotated[str | None, Field("Why it was not deleted.")] = None
+    tenant: Annotated[str | None, Field("Tenant.")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionResult:
     """What was deleted; after a dry run, what would be deleted."""
 
-    is_dry_run: bool
-    items: list[RetentionItem]
+    is_dry_run: Annotated[bool, Field("Whether nothing was removed.", True)]
+    items: Annotated[list[RetentionItem], Field("What was removed, or would be.")]
 
     @property
     def rows(self) -> int:

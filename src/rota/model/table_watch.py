@@ -7,10 +7,73 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from rota.model.fields import Field
+from rota.model.fields import BIGGEST_ID, Check, Field
+from rota.model.watch_condition import watch_condition
 
 OPERATIONS = ("insert", "update", "delete")
 _PART = re.compile(r"\s*([a-z]+)\s*(?:\[([^\]]*)\])?\s*(?:,|$)")
+
+
+def read_operations(text: str) -> tuple[list[str], list[str] | None]:
+    """Read `insert,update[status,total],delete`: operations, and the columns whose change counts.
+    Raise ValueError for any other text."""
+    found: list[str] = []
+    columns: list[str] | None = None
+    place = 0
+    while place < len(text):
+        part = _PART.match(text, place)
+        if part is None or part[1] not in OPERATIONS or part[1] in found:
+            raise ValueError(f"{text!r} must consist of insert, update, update[columns] and delete")
+        if part[2] is not None:
+            if part[1] != "update":
+                raise ValueError(f"{part[1]} takes no columns; only update does")
+            columns = [column.strip() for column in part[2].split(",") if column.strip()]
+        found.append(part[1])
+        place = part.end()
+    if not found:
+        raise ValueError("name at least one of insert, update, update[columns], delete")
+    return found, columns
+
+
+def _check_operations(_: str, text: str) -> str:
+    read_operations(text)
+    return text
+
+
+WatchId = Annotated[int, Field("Watch ID.", 1, least=1, most=BIGGEST_ID)]
+Table = Annotated[str, Field("Table with its schema, quoted as in SQL.", "shop.orders", shortest=1)]
+On = Annotated[
+    str,
+    Field(
+        "Operations to watch; update[status]: only if one of these columns changed.",
+        "insert,update[status]", longest=2000, metavar="insert,update[COLUMNS],delete",
+    ),
+    Check(_check_operations),
+]  # fmt: skip
+When = Annotated[
+    str | None,
+    Field(
+        "Condition on columns of `new` and `old`. It cannot call functions.", "new.total > 100",
+        shortest=1, longest=10_000, none_means="all rows", metavar="EXPR",
+    ),
+    Check(lambda _, text: watch_condition(text)),
+]  # fmt: skip
+Columns = Annotated[
+    list[str] | None,
+    Field("Columns to include in the payload.", ["id", "status"], none_means="all"),
+]
+EventName = Annotated[
+    str | None,
+    Field(
+        "Event name, followed by a dot and the operation. Default: the table name.", "orders",
+        shortest=1,
+    ),
+]  # fmt: skip
+EventTenant = Annotated[str, Field("Tenant of the events.", "")]
+TenantColumn = Annotated[
+    str | None,
+    Field("Column that holds the tenant of each row.", shortest=1, longest=63, metavar="COLUMN"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +85,7 @@ class WatchInfo:
     what was installed.
     """
 
-    id: Annotated[int, Field("ID.", 1)]
+    id: WatchId
     tenant: Annotated[str, Field("Tenant of its events, unless a column holds it.", "")]
     table_name: Annotated[str, Field("Table name when the watch was created.", "public.orders")]
     event: Annotated[str, Field("Event name, followed by a dot and the operation.", "orders")]
@@ -49,27 +112,6 @@ class WatchInfo:
         """`insert, update[status], delete`"""
         changed = f"[{', '.join(self.update_of)}]" if self.update_of else ""
         return ", ".join(f"{it}{changed if it == 'update' else ''}" for it in self.operations)
-
-
-def read_operations(text: str) -> tuple[list[str], list[str] | None]:
-    """Read `insert,update[status,total],delete`: operations, and the columns whose change counts.
-    Raise ValueError for any other text."""
-    found: list[str] = []
-    columns: list[str] | None = None
-    place = 0
-    while place < len(text):
-        part = _PART.match(text, place)
-        if part is None or part[1] not in OPERATIONS or part[1] in found:
-            raise ValueError(f"{text!r} must consist of insert, update, update[columns] and delete")
-        if part[2] is not None:
-            if part[1] != "update":
-                raise ValueError(f"{part[1]} takes no columns; only update does")
-            columns = [column.strip() for column in part[2].split(",") if column.strip()]
-        found.append(part[1])
-        place = part.end()
-    if not found:
-        raise ValueError("name at least one of insert, update, update[columns], delete")
-    return found, columns
 
 
 @dataclass(frozen=True, slots=True)

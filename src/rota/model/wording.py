@@ -52,10 +52,10 @@ LISTS: dict[Noun, Words] = {
         "schedules templates list", "New schedule",
     ),
     "watches": _lists(
-        "table_watches", "events.watches()", "watches", "events watches", "Events"
+        "table_watches", "watches.list()", "watches", "watches list", "Events"
     ),
     # A noun without a table has no words in SQL.
-    "cleanups": _lists("", "cleanup.list()", "cleanups", "cleanup list", "Cleanup"),
+    "cleanups": _lists("", "cleanup.list()", "cleanup", "cleanup list", "Cleanup"),
     "recipes": _lists("", "cleanup.recipes()", "cleanup-recipes", "cleanup recipes", "Cleanup"),
 }  # fmt: skip
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rota.operations.schedules.calendars import Calendars
     from rota.operations.schedules.schedules import Schedules
     from rota.operations.tenants.tenants import Tenants
+    from rota.operations.watches import Watches
     from rota.operations.workers import Workers
     from rota.postgres.sessions.pool import Database
 
@@ -122,6 +123,12 @@ class CommandSets:
         from rota.operations.cleanup import Cleanup
 
         return Cleanup(self.database)
+
+    @cached_property
+    def watches(self) -> Watches:
+        from rota.operations.watches import Watches
+
+        return Watches(self.database)
 
     @cached_property
     def audit(self) -> Audit:

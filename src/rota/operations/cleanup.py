@@ -5,22 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rota.errors import InputError, TemplateNotFound, WrongState
+from rota.errors import TemplateNotFound, WrongState
 from rota.model.cleanup import (
     DEFAULT_CRON,
     JOB,
+    AnyCleanup,
     CleanupCount,
     CleanupInfo,
+    CleanupName,
     CleanupTable,
+    Description,
+    NameOfRecipe,
+    NewName,
+    OlderThan,
+    Prefix,
     RecipeInfo,
+    RecipeName,
+    Table,
+    TimeColumn,
+    When,
+    Where,
+    Zone,
 )
 from rota.model.cleanup_condition import parse_condition
 from rota.model.cleanup_recipes import RECIPES, TABLES, RecipeOffer, offers
-from rota.model.durations import Duration, read_duration
-from rota.model.instants import LONGEST_SECONDS
+from rota.model.durations import read_duration
 from rota.model.schedule_info import Triggered
 from rota.model.wording import listed
 from rota.operations.commands import AsyncCommands, Commands, SyncCommands, command
+from rota.operations.registry import Noun, Reason, ShowTime, operation
 from rota.operations.schedules import edits
 from rota.postgres import cleanup
 from rota.postgres.audit import because
@@ -34,83 +47,118 @@ Recipes = list[RecipeInfo]
 Tables = list[CleanupTable]
 
 
+def _added(made: CleanupInfo, is_changed: bool, at: ShowTime) -> str:
+    return f'cleanup "{made.name}" is added, {made.timing}'
+
+
+def _removed(result: None, is_changed: bool, at: ShowTime) -> str:
+    return "is removed"
+
+
+def _started(done: Triggered, is_changed: bool, at: ShowTime) -> str:
+    return f"is enqueued as run {done.run_id}"
+
+
+def _before_run(it: CleanupInfo) -> str:
+    rules = "; ".join(
+        f"{rule.table} whose {rule.column} is older than {rule.older_than}"
+        + (f" and {rule.where}" if rule.where else "")
+        for rule in it.rules
+    )
+    return f"It deletes the rows in {rules}. Deleted rows cannot be restored."
+
+
+def _before_remove(it: CleanupInfo) -> str:
+    return "Its waiting run is cancelled."
+
+
 class CleanupCommands(Commands):
     """A cleanup is a schedule of the job `rota.cleanup`: it can be paused, changed and inspected
     like any other schedule."""
 
+    noun = Noun("cleanup", "cleanup", CleanupInfo)
+
     @command
     def list(self) -> Plan[Found]:
-        """List all cleanups by name."""
+        """List cleanups by name: what each deletes, and when."""
         return _list()
 
     @command
-    def get(self, name: str) -> Plan[CleanupInfo]:
-        """Return one cleanup. Raises ScheduleNotFound if there is none."""
+    def get(self, name: CleanupName) -> Plan[CleanupInfo]:
+        """Get one cleanup.
+
+        Raises ScheduleNotFound if there is none."""
         return _get(name)
 
-    @command
+    @operation(says=_added, has_target=False, creates=True, status=201, title="New cleanup")
     def add(
         self,
-        table: str,
+        table: Table,
         *,
-        column: str,
-        older_than: Duration,
-        where: str | None = None,
-        name: str | None = None,
-        cron: str = DEFAULT_CRON,
-        timezone: str = "UTC",
-        description: str = "",
-        reason: str | None = None,
+        column: TimeColumn,
+        older_than_seconds: OlderThan,
+        where: Where = None,
+        name: NewName = None,
+        cron: When = DEFAULT_CRON,
+        timezone: Zone = "UTC",
+        description: Description = "",
+        reason: Reason = None,
     ) -> Plan[CleanupInfo]:
-        """Delete rows of a table whose `column` is more than `older_than` in the past, at the times
-        of `cron`. `where` adds conditions: `status <> 'pending' and retries > 3`. The name defaults
-        to `cleanup_` and the name of the table. Raises InputError if the table, a column or a value
-        is invalid, and WrongState if the name is taken."""
-        rule = {"column": column, "older_than": _seconds(older_than)}
+        """Delete expired rows of a table regularly. Creates a schedule of the job `rota.cleanup`.
+
+        Rows expire when their `column` is more than `older_than_seconds` in the past. `where` adds
+        conditions: `status <> 'pending' and retries > 3`. Raises InputError if the table, a column
+        or a value is invalid, and WrongState if the name is taken."""
+        age = read_duration(older_than_seconds) or 0.0
+        rule: dict[str, Any] = {
+            "column": column, "older_than": int(age) if age.is_integer() else age
+        }  # fmt: skip
         if where is not None and where.strip():
             rule["where"] = parse_condition(where)
         plan = self._add(table, rule, name, cron, timezone, description)
         return because(reason, plan)
 
-    @command
+    @operation(
+        says=_added, has_target=False, status=201, title="Add recipe", code="add_cleanup_recipe"
+    )
     def add_recipe(
         self,
-        recipe: str,
+        recipe: RecipeName,
         *,
-        prefix: str | None = None,
-        name: str | None = None,
-        reason: str | None = None,
+        prefix: Prefix = None,
+        name: NameOfRecipe = None,
+        reason: Reason = None,
     ) -> Plan[CleanupInfo]:
-        """Add one of the ready-made cleanups that `recipes` lists. `prefix` selects the tables if
-        the recipe fits several, with or without their schema. The name defaults to the recipe's
-        or, if that is taken, to the recipe's and the prefix."""
+        """Add one of the ready-made cleanups.
+
+        The name defaults to the recipe's or, if that is taken, to the recipe's and the prefix."""
         return because(reason, self._add_recipe(recipe, prefix, name))
 
-    @command
-    def remove(self, name: str, *, reason: str | None = None) -> Plan[None]:
-        """Remove a cleanup and cancel its waiting runs; history and audit are kept. Raises
-        WrongState if it is Rota's own."""
+    @operation(says=_removed, asks=_before_remove, is_dangerous=True, is_reason_optional=True)
+    def remove(self, name: CleanupName, *, reason: Reason = None) -> Plan[None]:
+        """Remove a cleanup: nothing more is deleted. Its history and audit entries are kept.
+
+        Raises WrongState if it is Rota's own."""
         return because(reason, self._remove(name))
 
-    @command
-    def run(self, name: str, *, reason: str | None = None) -> Plan[Triggered]:
-        """Enqueue one run now; a worker executes it."""
+    @operation(says=_started, asks=_before_run, status=201, is_reason_optional=True)
+    def run(self, name: CleanupName, *, reason: Reason = None) -> Plan[Triggered]:
+        """Run a cleanup now, on a worker."""
         return because(reason, self._run(name))
 
     @command
-    def plan(self, name: str | None = None) -> Plan[Counts]:
-        """Count the rows that each rule would delete now, of one cleanup or of all. Changes
-        nothing."""
+    def plan(self, name: AnyCleanup = None) -> Plan[Counts]:
+        """Count the rows that each rule would delete now. Changes nothing."""
         return _plan(name)
 
     @command
     def recipes(self) -> Plan[Recipes]:
-        """List ready-made cleanups for tables that exist in this database."""
+        """List ready-made cleanups for tables that this database has."""
         return _recipes()
 
     @command
     def tables(self) -> Plan[Tables]:
-        """List tables with a column that holds a time."""
+        """List tables with a column that holds a time, up to 1000."""
         return cleanup.list_tables()
 
     def _add(
@@ -241,12 +289,3 @@ def _of_prefix(there: Sequence[RecipeOffer], prefix: str) -> list[RecipeOffer]:
     """Return the offers with this prefix; without a schema, those of `public`, else of any."""
     whole = [offer for offer in there if offer.prefix in (prefix, f"public.{prefix}")]
     return whole or [offer for offer in there if offer.bare_prefix == prefix]
-
-
-def _seconds(age: Duration) -> float:
-    found = read_duration(age)
-    if found is None:
-        raise InputError(f"older_than must be a duration, not {age!r}")
-    if not 0 <= found <= LONGEST_SECONDS:
-        raise InputError(f"older_than must be from 0 to 100 years, not {age!r}")
-    return int(found) if found.is_integer() else found

@@ -1,5 +1,4 @@
-"""Commands about business events: emit, list and replay them, and watch tables. Application code
-uses `app.emit`."""
+"""Commands about business events: emit, list and replay them. Application code uses `app.emit`."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Unpack
 
 from rota.config import Config
-from rota.errors import EventNotFound, FilterError
+from rota.errors import EventNotFound
 from rota.jobs.emit import Started, event_parameters
 from rota.jobs.handle import RunReader
 from rota.jobs.options import KeyKeep
@@ -19,18 +18,15 @@ from rota.model.durations import Duration
 from rota.model.event import BindingInfo, EventFilters, EventInfo
 from rota.model.list_filters import TimeOrder
 from rota.model.page import LISTED_BYTES, Page
-from rota.model.table_watch import Received, Refusal, Replayed, WatchInfo, read_operations
-from rota.model.watch_condition import watch_condition
+from rota.model.table_watch import Received, Refusal, Replayed
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.operations.scope import Scope
 from rota.postgres import events
-from rota.postgres.plans import Plan
+from rota.postgres.plans import Plan, call
 from rota.postgres.sessions.pool import Database
 
 Found = list[EventInfo]
 Bindings = list[BindingInfo]
-Watches = list[WatchInfo]
-Numbers = list[int]
 
 
 class EventCommands(Commands):
@@ -103,7 +99,7 @@ class EventCommands(Commands):
     @command
     def refuse(self, hook: str, reason: str, address: str) -> Plan[None]:
         """Record a rejected webhook request."""
-        return events.refuse_hook(hook, reason, address)
+        yield from call("refuse_hook", hook=hook, reason=reason, address=address)
 
     @command
     def list(
@@ -178,52 +174,6 @@ class EventCommands(Commands):
             job, event=event, ids=None if ids is None else [*ids], since=since, until=until,
             tenant=tenant, again=again, dry_run=dry_run, reason=reason, actor=self.actor,
         )  # fmt: skip
-
-    @command
-    def watch(
-        self,
-        table: str,
-        *,
-        on: str = "insert,update,delete",
-        when: str | None = None,
-        columns: Sequence[str] | None = None,
-        event: str | None = None,
-        tenant: str = "",
-        tenant_column: str | None = None,
-    ) -> Plan[WatchInfo]:
-        """Make a table emit an event for each row that is written, in the writer's transaction:
-        `app.events.watch("orders", on="insert,update[status]", when="new.total > 100")`.
-        Requires ownership of the table. `when` is a condition on the columns of `new` and `old`;
-        it cannot call a function."""
-        try:
-            operations, update_of = read_operations(on)
-        except ValueError as error:
-            raise FilterError(str(error)) from None
-        params = {
-            "table": table, "operations": operations, "update_of": update_of,
-            "condition": None if when is None else watch_condition(when),
-            "columns": None if columns is None else [*columns], "event": event, "tenant": tenant,
-            "tenant_column": tenant_column,
-        }  # fmt: skip
-        return events.watch_table(params, actor=self.actor)
-
-    @command
-    def unwatch(
-        self, table: str | None = None, *, watch: int | None = None, reason: str | None = None
-    ) -> Plan[Numbers]:
-        """Remove a watch by its id, or all watches of a table. Raises WatchNotFound if there is
-        none. Returns the ids."""
-        return events.unwatch_table(table, watch, reason=reason, actor=self.actor)
-
-    @command
-    def watches(self) -> Plan[Watches]:
-        """The watched tables, and where the database differs from what was installed."""
-        return events.list_watches()
-
-    @command
-    def find_watch(self, watch: int) -> Plan[WatchInfo]:
-        """One watch. Raises WatchNotFound if there is none."""
-        return events.find_watch(watch)
 
     @command
     def refusals(

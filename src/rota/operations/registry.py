@@ -72,6 +72,8 @@ NOUNS: dict[str, tuple[str, str]] = {
     "views": ("rota.operations.runs.views", "ViewCommands"),
     "jobs": ("rota.operations.jobs", "JobCommands"),
     "audit": ("rota.operations.reports.audit", "AuditCommands"),
+    "cleanup": ("rota.operations.cleanup", "CleanupCommands"),
+    "watches": ("rota.operations.watches", "WatchCommands"),
 }
 
 
@@ -113,7 +115,9 @@ class Operation:
     """A declared operation. `asks` says of a target what the operation would mean for it, before
     it is confirmed; it takes the record, or the answer of the command `asks_about`. `creates`: the
     target need not exist. `may_conflict`: it fails in some states of the target. `renames_to`: the
-    argument with the name of the target afterwards. Pages ask for a reason unless
+    argument with the name of the target afterwards. Without `has_target`, all of its arguments are
+    inputs: it makes something new (`creates`), or acts on many. `code` is its name among all
+    operations, if that is not its verb and its noun. Pages ask for a reason unless
     `is_reason_optional`. `result_name` and `example` describe a result that is a plain value.
     `completes` makes the changes of a form that shows every field. `status` is what its route
     answers with. `by_hand` names the interfaces that do it in their own way.
@@ -137,6 +141,8 @@ class Operation:
     status: int = 200
     by_hand: tuple[Interface, ...] = ()
     may_end: bool = False
+    has_target: bool = True
+    code: str = ""
 
     @property
     def summary(self) -> str:
@@ -154,6 +160,8 @@ class Operation:
     @property
     def inputs(self) -> tuple[Argument, ...]:
         """Its own arguments: neither the target nor those that all operations have."""
+        if not self.has_target:
+            return tuple(one for one in self.arguments if one.name not in ("reason", "version"))
         return tuple(one for one in self.arguments[1:] if not _is_common(one))
 
     @property
@@ -165,14 +173,22 @@ class Operation:
     def is_removal(self) -> bool:
         return self.may_end or self.verb in ("remove", "delete")
 
+    @property
+    def word(self) -> str:
+        """Its verb in addresses and on the command line."""
+        return self.verb.replace("_", "-")
+
     def name_of(self, noun: Noun) -> str:
         """Its name among all operations: `pause_queue`; `reschedule`, which contains its noun."""
+        if self.code:
+            return self.code
         return self.verb if self.verb.endswith(noun.one) else f"{self.verb}_{noun.code}"
 
     @property
     def has_tenant(self) -> bool:
         """Whether its target belongs to a tenant."""
-        return any(one.name == "tenant" and _is_common(one) for one in self.arguments)
+        is_there = any(one.name == "tenant" and _is_common(one) for one in self.arguments)
+        return is_there and self.has_target
 
     def takes(self, name: str) -> bool:
         return any(one.name == name for one in self.arguments)

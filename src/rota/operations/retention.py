@@ -19,7 +19,7 @@ class RetentionCommands(Commands):
 
     @stepwise
     def plan(self) -> Steps[RetentionResult]:
-        """What a pass would remove now, by partition, table and job."""
+        """List what a retention pass would delete now. Changes nothing."""
         return retain(self.config.retention, dry_run=True)
 
     @stepwise

@@ -13,7 +13,7 @@ from rota.model.fields import Moment
 from rota.model.page import PAGE_BYTES, Page
 from rota.postgres.clock import read_clock
 from rota.postgres.pages import read_page
-from rota.postgres.plans import Execute, Plan
+from rota.postgres.plans import Execute, Plan, call
 
 T = TypeVar("T")
 
@@ -29,22 +29,16 @@ def write_audit(
     reason: str | None = None,
     tenant: str | None = None,
 ) -> Plan[None]:
-    params = {
-        "actor": actor,
-        "action": action,
-        "object_type": object_type,
-        "object_id": object_id,
-        "before": None if before is None else json.dumps(before),
-        "after": None if after is None else json.dumps(after),
-        "reason": reason,
-        "tenant": tenant,
-    }
-    yield Execute("audit/write", params)
+    yield from call(
+        "write_audit", actor=actor, action=action, object_type=object_type, object_id=object_id,
+        before=None if before is None else json.dumps(before),
+        after=None if after is None else json.dumps(after), reason=reason, tenant=tenant,
+    )  # fmt: skip
 
 
 def act_as(actor: str | None) -> Plan[None]:
     """Name this actor in the audit for the rest of the transaction."""
-    yield Execute("audit/act_as", {"actor": actor})
+    yield from call("act_as", actor=actor)
 
 
 def because(reason: str | None, plan: Plan[T]) -> Plan[T]:

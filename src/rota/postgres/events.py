@@ -132,19 +132,6 @@ def list_bindings(event: str | None = None, job: str | None = None) -> Plan[list
     return [BindingInfo(**row) for row in rows]
 
 
-def watch_table(params: Mapping[str, Any], *, actor: str | None) -> Plan[WatchInfo]:
-    rows = yield Execute("events/watch", dict(params) | {"actor": actor})
-    return (yield from find_watch(rows[0]["id"]))
-
-
-def unwatch_table(
-    table: str | None, watch: int | None, *, reason: str | None, actor: str | None
-) -> Plan[list[int]]:
-    params = {"table": table, "watch": watch, "reason": reason, "actor": actor}
-    rows = yield Execute("events/unwatch", params)
-    return list(rows[0]["ids"])
-
-
 def list_watches() -> Plan[list[WatchInfo]]:
     rows = yield Execute("events/watches", {"id": None})
     return [WatchInfo(**row) for row in rows]
@@ -169,10 +156,6 @@ def replay_events(
     asked |= {"since": past_instant(since, now), "until": past_instant(until, now)}
     (row,) = yield Execute("events/replay", asked)
     return Replayed(**row, is_dry_run=bool(params["dry_run"]))
-
-
-def refuse_hook(hook: str, reason: str, address: str) -> Plan[None]:
-    yield Execute("events/refuse_hook", {"hook": hook, "reason": reason, "address": address})
 
 
 def page_refusals(

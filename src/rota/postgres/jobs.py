@@ -14,7 +14,7 @@ from rota.model.page import LISTED_BYTES, Page
 from rota.model.queue import JobDepth
 from rota.model.wording import listed
 from rota.postgres.pages import check_filters, check_order, read_all, read_page, wanted_metadata
-from rota.postgres.plans import Execute, Plan
+from rota.postgres.plans import Execute, Plan, call
 from rota.postgres.versions import expect_version
 
 # Columns that only a job of kind sql has.
@@ -57,8 +57,7 @@ def find_job(name: str) -> Plan[JobInfo]:
 
 def present_name(name: str) -> Plan[str]:
     """Return the name that a job has now, by any that it has or had."""
-    rows = yield Execute("jobs/present_name", {"name": name})
-    return str(rows[0]["name"])
+    return str((yield from call("present_name", of_job=name)))
 
 
 def _hint(name: str) -> Plan[str]:

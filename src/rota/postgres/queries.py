@@ -24,6 +24,11 @@ class Query(NamedTuple, Generic[T_co]):
     read: Callable[[Tuples], T_co]
 
 
+def calling(function: str, read: Callable[[Tuples], T], **arguments: Any) -> Query[T]:
+    """Call a SQL function of the schema by its name and named arguments."""
+    return Query(f"{function}({', '.join(arguments)})", arguments, read)
+
+
 class Fetch(Protocol):
     """Sends a query and returns its result."""
 

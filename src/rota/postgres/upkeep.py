@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rota.postgres.queries import Query, first, nothing, number
+from rota.postgres.queries import Query, calling, first, nothing, number
 
 
 class LogIndex(NamedTuple):
@@ -22,17 +22,17 @@ def make_partitions() -> Query[None]:
 
 
 def mark_id() -> Query[None]:
-    return Query("upkeep/mark_id", {}, nothing)
+    return calling("mark_id", nothing)
 
 
 def count_depths(max_age_seconds: float) -> Query[None]:
     """Count waiting runs, unless the last count is younger than this."""
-    return Query("upkeep/count_depths", {"seconds": max_age_seconds}, nothing)
+    return calling("count_depths", nothing, max_age_seconds=max_age_seconds)
 
 
 def take_sample() -> Query[None]:
     """Store the state of this minute, for charts."""
-    return Query("upkeep/take_sample", {}, nothing)
+    return calling("take_sample", nothing)
 
 
 def is_at_rest() -> Query[bool]:
@@ -41,74 +41,72 @@ def is_at_rest() -> Query[bool]:
 
 
 def expire(limit: int) -> Query[int]:
-    return Query("upkeep/expire", {"limit": limit}, number)
+    return calling("expire_runs", number, max_runs=limit)
 
 
 def park(limit: int) -> Query[int]:
     """Park runs whose job no live worker knows, so that claims skip them."""
-    return Query("upkeep/park", {"limit": limit}, number)
+    return calling("park_unknown_runs", number, max_runs=limit)
 
 
 def free(limit: int) -> Query[int]:
     """Release parked runs whose job a worker knows again."""
-    return Query("upkeep/free", {"limit": limit}, number)
+    return calling("free_known_runs", number, max_runs=limit)
 
 
 def fail_unknown(limit: int, *, after_seconds: float) -> Query[None]:
     """Fail parked runs that have waited for this long."""
-    params = {"seconds": after_seconds, "limit": limit}
-    return Query("upkeep/fail_unknown", params, nothing)
+    return calling("fail_unknown_runs", nothing, after_seconds=after_seconds, max_runs=limit)
 
 
 def hold_refused(limit: int) -> Query[int]:
     """Hold runs whose payload no live worker accepts."""
-    return Query("upkeep/hold_refused", {"limit": limit}, number)
+    return calling("hold_refused_runs", number, max_runs=limit)
 
 
 def free_refused(limit: int) -> Query[int]:
     """Release held runs if a live worker has not refused their payload yet."""
-    return Query("upkeep/free_refused", {"limit": limit}, number)
+    return calling("free_refused_runs", number, max_runs=limit)
 
 
 def fail_refused(limit: int, *, after_seconds: float) -> Query[int]:
     """Fail runs that no worker has accepted for this long."""
-    params = {"seconds": after_seconds, "limit": limit}
-    return Query("upkeep/fail_refused", params, number)
+    return calling("fail_refused_runs", number, after_seconds=after_seconds, max_runs=limit)
 
 
 def sweep(limit: int) -> Query[int]:
-    return Query("upkeep/sweep", {"limit": limit}, number)
+    return calling("sweep", number, max_rows=limit)
 
 
 def sweep_responses(limit: int) -> Query[int]:
     """Delete stored responses of the API whose idempotency keys have expired."""
-    return Query("upkeep/sweep_responses", {"limit": limit}, number)
+    return calling("sweep_responses", number, max_rows=limit)
 
 
 def settle_ends(limit: int) -> Query[None]:
     """Apply ends of runs that were stored for their schedules, because rows were locked."""
-    return Query("upkeep/settle_ends", {"limit": limit}, nothing)
+    return calling("settle_schedule_ends", nothing, most=limit)
 
 
 def mend_limits() -> Query[None]:
     """Correct counters of limits that differ from the runs."""
-    return Query("upkeep/mend_limits", {}, nothing)
+    return calling("mend_limits", nothing)
 
 
 def fold_rollups(minutes: int) -> Query[None]:
-    return Query("upkeep/fold_rollups", {"limit": minutes}, nothing)
+    return calling("fold_rollups", nothing, max_minutes=minutes)
 
 
 def fold_counters() -> Query[None]:
-    return Query("upkeep/fold_counters", {}, nothing)
+    return calling("fold_counts", nothing)
 
 
 def fold_errors(limit: int) -> Query[int]:
-    return Query("upkeep/fold_errors", {"limit": limit}, number)
+    return calling("fold_errors", number, max_changes=limit)
 
 
 def tidy_errors() -> Query[None]:
-    return Query("upkeep/tidy_errors", {}, nothing)
+    return calling("tidy_errors", nothing)
 
 
 def next_log_index(least_bytes: int) -> Query[LogIndex | None]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from rota.postgres.plans import Execute, Plan
+from rota.postgres.plans import Plan, call
 
 
 def expect_version(kind: str, name: str, version: int | None, tenant: str = "") -> Plan[None]:
     """Raise VersionConflict unless the record has this version; None accepts any."""
     if version is not None:
-        params = {"kind": kind, "name": name, "version": version, "tenant": tenant}
-        yield Execute("versions/expect", params)
+        yield from call("expect_version", kind=kind, name=name, version=version, tenant=tenant)

@@ -1,15 +1,16 @@
 """The confirmation page of declared operations: one form for all of them.
 
 `GET /queues/{name}/pause` asks, and says what it means for this queue; `POST` acts, and goes back
-to the page of the target. What creates something has `GET /limits/new` too.
+to the page of the target. What creates something has `GET /limits/new` too. An operation without a
+target has `GET /cleanup/add-recipe`; the address may hold values that its form begins with.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
@@ -31,6 +32,8 @@ from rota.web.refusals import refusal
 REASON = "Enter a reason. It is kept in the audit."
 # The texts that a form begins with, by field.
 Start = Callable[[PageScope, Any], Awaitable[Mapping[str, str]]]
+# Values to choose from, by field.
+Suggest = Callable[[PageScope], Awaitable[Mapping[str, Sequence[str]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class Input:
     is_flag: bool = False
     is_long: bool = False
     error: str | None = None
+    options: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +88,33 @@ def others_of(many: str, placed: Collection[str]) -> list[tuple[str, str]]:
     ]
 
 
-def routes_of(many: str, **starts: Start) -> Iterator[Route]:
+def routes_of(
+    many: str, *, suggests: Mapping[str, Suggest] | None = None, **starts: Start
+) -> Iterator[Route]:
     """The routes of all operations of a noun, except those made by hand. `starts` is
-    what the form of a verb begins with; a text that stays as it was is not passed."""
+    what the form of a verb begins with; a text that stays as it was is not passed. `suggests` has
+    values to choose from, by verb."""
     commands = commands_of(many)
     for operation in operations_of(commands, "web"):
-        form = _OperationForm(commands.noun, operation, starts.get(operation.verb))
+        suggest = (suggests or {}).get(operation.verb)
+        form = _OperationForm(commands.noun, operation, starts.get(operation.verb), suggest)
+        if not operation.has_target:
+            yield Route(f"/{many}/{operation.word}", form.ask)
+            yield Route(f"/{many}/{operation.word}", form.act, methods=["POST"])
+            continue
         if operation.creates:
             yield Route(f"/{many}/new", form.ask)
             yield Route(f"/{many}/new", form.act, methods=["POST"])
-        yield Route(f"/{many}/{form.part}/{operation.verb}", form.ask)
-        yield Route(f"/{many}/{form.part}/{operation.verb}", form.act, methods=["POST"])
+        yield Route(f"/{many}/{form.part}/{operation.word}", form.ask)
+        yield Route(f"/{many}/{form.part}/{operation.word}", form.act, methods=["POST"])
 
 
 class _OperationForm:
-    def __init__(self, noun: Noun, operation: Operation, start: Start | None) -> None:
-        self._noun, self._operation, self._start = noun, operation, start
+    def __init__(
+        self, noun: Noun, operation: Operation, start: Start | None, suggest: Suggest | None
+    ) -> None:
+        self._noun, self._operation = noun, operation
+        self._start, self._suggest = start, suggest
         self._section = (noun.home or noun.many).lstrip("/")
         self._action = f"{noun.many}.{operation.verb}"
         self._inputs, self._key = operation.inputs, noun.key
@@ -117,8 +132,17 @@ class _OperationForm:
         record = await self._record(scope)
         texts = {one.name: text_of(one, _value(one, record)) for one in self._inputs}
         texts |= await self._first(scope, record)
+        if not self._operation.has_target:
+            texts |= {name: text for name, text in request.query_params.items() if name in texts}
         page = self._page(scope, record, await self._before(scope, record), texts)
-        return await scope.show(page, section=self._section)
+        return await scope.show(await self._suggesting(scope, page), section=self._section)
+
+    async def _suggesting(self, scope: PageScope, page: OperationPage) -> OperationPage:
+        if self._suggest is None:
+            return page
+        found = await self._suggest(scope)
+        inputs = [replace(one, options=found.get(one.name, ())) for one in page.inputs]
+        return replace(page, inputs=inputs)
 
     async def _first(self, scope: PageScope, record: Any) -> Mapping[str, str]:
         return await self._start(scope, record) if self._start is not None else {}
@@ -145,7 +169,7 @@ class _OperationForm:
         await self._leave_out(scope, form, given, problems)
         if not form.text("reason") and not self._operation.is_reason_optional:
             problems["reason"] = REASON
-        if is_new and not problems and await self._exists(scope, where):
+        if is_new and where and not problems and await self._exists(scope, where):
             problems["name"] = f"{self._noun.one.capitalize()} {where['name']} already exists."
         if not problems:
             try:
@@ -155,6 +179,7 @@ class _OperationForm:
         record = None if is_new else await self._record(scope)
         texts = {name: form.text(name) or "" for name in form}
         page = self._page(scope, record, await self._before(scope, record), texts, problems)
+        page = await self._suggesting(scope, page)
         return await scope.show(page, status=422, section=self._section)
 
     async def _perform(
@@ -171,14 +196,24 @@ class _OperationForm:
         zone = zone_of(scope.request)
         said = self._operation.says(result, is_changed, lambda at: time_text.absolute(at, zone))
         is_gone = self._operation.is_removal and result != "reset"
+        if not self._operation.has_target:
+            return scope.go(self._after(result), said[:1].upper() + said[1:])
         target = where[self._operation.target.name]
         if renamed := given.get(self._operation.renames_to):
             where = where | {self._operation.target.name: renamed}
         path = f"/{self._section}" if is_gone else path_of(self._noun.many, *where.values())
         return scope.go(path, f"{self._noun.one.capitalize()} {target} {said}")
 
+    def _after(self, result: Any) -> str:
+        """The page of what an operation without a target has made, or else its list."""
+        if isinstance(result, self._noun.record):
+            return path_of(self._noun.many, self._noun.key_of(result))
+        return f"/{self._section}"
+
     def _where(self, scope: PageScope, form: Form | None = None) -> dict[str, Any]:
         """The target, and its tenant."""
+        if not self._operation.has_target:
+            return {}
         is_new = self._is_new(scope.request)
         source: Any = form if is_new and form is not None else scope.request.query_params
         found = {self._operation.target.name: self._target(scope, form)}
@@ -254,9 +289,10 @@ class _OperationForm:
         ]  # fmt: skip
         verb = (operation.verb if name else "create").capitalize()
         title = operation.title or f"{verb} {self._noun.one}"
+        is_new = operation.has_target and not name
         return OperationPage(
-            f"{title} {name}" if name else f"New {self._noun.one}",
-            f"{verb} {self._noun.one} {name}".strip(),
+            f"New {self._noun.one}" if is_new else f"{title} {name}".strip(),
+            f"{verb} {self._noun.one} {name}".strip() if operation.has_target else title,
             name,
             action=f"{path}?{query}" if query else path,
             back=path_of(self._noun.many, *self._where(scope).values())
@@ -274,6 +310,8 @@ class _OperationForm:
 def _target_inputs(
     operation: Operation, texts: Mapping[str, str], wrong: Mapping[str, str]
 ) -> Iterator[Input]:
+    if not operation.has_target:
+        return
     name = texts.get("name", "")
     yield Input("name", "Name", name, is_required=True, error=wrong.get("name"))
     if operation.has_tenant:
@@ -317,6 +355,8 @@ def _value(one: Argument, record: Any) -> Any:
     """What the field holds now; the example of its first choice for something new."""
     if record is not None and one.default is ...:
         return getattr(record, one.name)
+    if record is None and isinstance(one.default, str):
+        return one.default
     return one.words[0] if one.kind == "choice" and not one.is_optional else None
 
 

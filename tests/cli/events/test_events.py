@@ -121,17 +121,17 @@ def test_replay(cli: Cli, conn: psycopg.Connection[Any]) -> None:
 
 def test_watches(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     conn.execute("CREATE TABLE orders (id int, status text)")
-    told = cli.done("events", "watch", "orders", "--on", "insert,update[status]").out
+    told = cli.done("watches", "add", "orders", "--on", "insert,update[status]").out
     assert told == "watch 1: public.orders emits orders.insert, orders.update\n"
-    assert "insert, update[status]" in cli.done("events", "watches").out
+    assert "insert, update[status]" in cli.done("watches", "list").out
     conn.execute("DROP TRIGGER rota_watch_1_insert ON orders")
-    assert "was dropped" in cli.done("events", "watches").out
-    assert cli("events", "watch", "orders", "--on", "truncate").code == 2
-    wrong = cli("events", "watch", "orders", "--when", "new.nothing = 1")
+    assert "was dropped" in cli.done("watches", "list").out
+    assert cli("watches", "add", "orders", "--on", "truncate").code == 2
+    wrong = cli("watches", "add", "orders", "--when", "new.nothing = 1")
     assert (wrong.code, "nothing" in wrong.err) == (2, True)
-    assert cli.done("events", "unwatch", "orders").out == "removed: watch 1\n"
-    assert cli("events", "unwatch", "7").code == 1
-    assert "no table is watched" in cli.done("events", "watches").err
+    assert cli.done("watches", "remove", "1").out == "watch 1 is removed\n"
+    assert cli("watches", "remove", "7").code == 1
+    assert "no table is watched" in cli.done("watches", "list").err
     assert cli.done("events", "refusals").err == "no refused requests\n"
     for minute in range(3):
         conn.execute(

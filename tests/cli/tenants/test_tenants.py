@@ -114,10 +114,6 @@ def test_a_schedule_is_created_by_the_name_that_lists_print(cli: Cli, jobs: rota
 def test_nothing_else_is_created_by_a_name_that_means_a_tenants(
     cli: Cli, jobs: rota.App, conn: Any
 ) -> None:
-    conn.execute("CREATE TABLE public.notes (id int, at timestamptz)")
-    table = ("public.notes", "--column", "at", "--older-than", "7d")
-    refused = cli("cleanup", "add", *table, "--name", "acme/notes")
-    assert (refused.code, "cleanups have no tenant" in refused.err) == (2, True)
     assert cli("limits", "set", "acme/calm", "--cap", 2, "--tenant", "").code == 2
     assert cli.done("limits", "list", "--json").json == []
     conn.execute("INSERT INTO rota.limits (name, kind, cap) VALUES ('a/b', 'concurrency', 2)")

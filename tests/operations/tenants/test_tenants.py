@@ -151,7 +151,7 @@ async def test_events_and_limits_of_a_handle_are_its_own(app: rota.App) -> None:
     with pytest.raises(rota.EventNotFound):
         await acme.events.get(theirs)
     with pytest.raises(rota.FilterError):
-        await acme.events.watches()
+        await acme.events.refusals()
     await blue.limits.set("calm", cap=3)
     assert await acme.limits.list() == []
     assert [one.tenant for one in await blue.limits.list()] == ["blue"]

@@ -15,15 +15,12 @@ from rota.api.schemas.events import (
     EventPage,
     EventView,
     NewEvent,
-    NewWatch,
     RefusalPage,
     ReplayedView,
     ReplayRequest,
-    Unwatched,
-    WatchView,
 )
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import BIGGEST_ID, Cursor, Instant, Limit, Why, read_cursor
+from rota.api.schemas.values import BIGGEST_ID, Cursor, Instant, Limit, read_cursor
 from rota.api.schemas.views import list_of
 from rota.api.state import Scoped
 from rota.model.event import Outcome
@@ -140,53 +137,3 @@ async def list_refusals(
     """List requests that webhooks refused, by minute, latest first."""
     at = read_cursor("refusals", cursor, datetime, str, str, str, str)
     return page_of("refusals", await scope.events.refusals(hook, cursor=at, limit=limit))
-
-
-WatchId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Watch ID.")]
-
-
-@routes.get(
-    "/watches",
-    response_model=list_of(WatchView),
-    operation_id="list_watches",
-)
-async def list_watches(scope: Scoped) -> Any:
-    """List watched tables, and where the database differs from what was installed."""
-    return await scope.events.watches()
-
-
-@routes.get(
-    "/watches/{watch:int}",
-    response_model=WatchView,
-    operation_id="get_watch",
-    responses=problems(404),
-)
-async def get_watch(scope: Scoped, watch: WatchId) -> Any:
-    """Get one watch."""
-    return await scope.events.find_watch(watch)
-
-
-@routes.post(
-    "/watches",
-    response_model=WatchView,
-    status_code=201,
-    operation_id="watch_table",
-    responses=problems(409, *WITH_BODY),
-)
-async def watch_table(scope: Scoped, body: NewWatch) -> Any:
-    """Emit an event for each row written to a table, in the writer's transaction."""
-    return await scope.events.watch(
-        body.table, on=body.on, when=body.when, columns=body.columns, event=body.event,
-        tenant=body.tenant, tenant_column=body.tenant_column,
-    )  # fmt: skip
-
-
-@routes.delete(
-    "/watches/{watch:int}",
-    response_model=Unwatched,
-    operation_id="unwatch_table",
-    responses=problems(404, 409),
-)
-async def unwatch_table(scope: Scoped, watch: WatchId, reason: Why = None) -> Any:
-    """Remove a watch and its triggers."""
-    return {"ids": await scope.events.unwatch(watch=watch, reason=reason)}

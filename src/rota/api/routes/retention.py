@@ -6,23 +6,23 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
+from rota.api.reads import add_read
 from rota.api.routing import router
 from rota.api.schemas.problem import problems
-from rota.api.schemas.retention import RetentionView
+from rota.api.schemas.views import view_of
 from rota.api.state import Scoped
+from rota.model.retention import RetentionResult
+from rota.operations.retention import RetentionCommands
 
 routes = router("retention")
 
 
-@routes.get("/retention/plan", response_model=RetentionView, operation_id="plan_retention")
-async def plan_retention(scope: Scoped) -> Any:
-    """List what a retention pass would delete now. Changes nothing."""
-    return await scope.retention.plan()
+add_read(routes, "/retention/plan", "plan_retention", "retention", RetentionCommands.plan)
 
 
 @routes.post(
     "/retention/run",
-    response_model=RetentionView,
+    response_model=view_of(RetentionResult),
     operation_id="run_retention",
     responses=problems(409),
 )

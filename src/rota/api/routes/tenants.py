@@ -7,12 +7,14 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from fastapi.responses import StreamingResponse
 
+from rota.api.reads import add_read
 from rota.api.routing import router
 from rota.api.schemas.problem import problems
 from rota.api.schemas.values import Why
 from rota.api.schemas.views import view_of
 from rota.api.state import Scoped
-from rota.model.tenant import TenantRemoval, TenantStats
+from rota.model.tenant import TenantRemoval
+from rota.operations.tenants.tenants import TenantCommands
 
 routes = router("tenants")
 TenantName = Annotated[str, Path(min_length=1, max_length=200, description="Tenant name.")]
@@ -20,15 +22,14 @@ TenantName = Annotated[str, Path(min_length=1, max_length=200, description="Tena
 DELETE_SECONDS = 10.0
 
 
-@routes.get(
+add_read(
+    routes,
     "/tenants/{name}/stats",
-    response_model=view_of(TenantStats),
-    operation_id="get_tenant_stats",
-    responses=problems(404),
+    "get_tenant_stats",
+    "tenants",
+    TenantCommands.stats,
+    problems(404),
 )
-async def get_tenant_stats(scope: Scoped, name: TenantName) -> Any:
-    """Get the activity of a tenant in the last month, by day, and its recent results."""
-    return await scope.tenants.stats(name)
 
 
 @routes.get(

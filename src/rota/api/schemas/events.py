@@ -10,7 +10,7 @@ from rota.api.schemas.runs import Enqueued
 from rota.api.schemas.values import BIGGEST_ID, Instant, KeySeconds, Payload, Reason, Seconds
 from rota.api.schemas.views import Body, examples, page, view_of
 from rota.model.event import BindingInfo, EventInfo
-from rota.model.table_watch import Refusal, Replayed, WatchInfo
+from rota.model.table_watch import Refusal, Replayed
 
 EventView = view_of(EventInfo)
 EventPage = page(EventView)
@@ -59,8 +59,6 @@ class Emitted(Body):
     runs: list[Enqueued] = Field(description="Runs, one for each bound job.")
 
 
-WatchView = view_of(WatchInfo)
-
 ReplayedView = view_of(Replayed)
 
 RefusalView = view_of(Refusal)
@@ -85,43 +83,3 @@ class ReplayRequest(Body):
     again: bool = Field(default=False, description="Include events already delivered to the job.")
     dry_run: bool = Field(default=False, description="Count the events without delivering them.")
     reason: Reason = None
-
-
-class NewWatch(Body):
-    """Table to watch: its rows become events."""
-
-    model_config = examples(
-        {"table": "shop.orders", "on": "insert,update[status]", "when": "new.total > 100"}
-    )
-
-    table: _Text = Field(description="Table with its schema, quoted as in SQL.")
-    on: str = Field(
-        default="insert,update,delete",
-        max_length=2000,
-        description="Operations to watch, as one string.",
-    )
-    when: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=10_000,
-        description="Condition on columns of `new` and `old`. It cannot call functions.",
-    )
-    columns: list[_Text] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=1600,
-        description="Columns to include in the payload.",
-    )
-    event: _Text | None = Field(default=None, description="Event name. Default: the table name.")
-    tenant: str = Field(default="", max_length=200, description="Tenant of the events.")
-    tenant_column: _Text | None = Field(
-        default=None, description="Column that holds the tenant of each row."
-    )
-
-
-class Unwatched(Body):
-    """The removed watches."""
-
-    model_config = examples({"ids": [1]})
-
-    ids: list[int] = Field(description="Watch IDs.")

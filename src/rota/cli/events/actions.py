@@ -1,4 +1,4 @@
-"""`rota events replay`, `watch`, `unwatch`, `watches` and `refusals`."""
+"""`rota events replay` and `refusals`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from rota.cli.terminal.names import job_names, tenant_names
 from rota.cli.terminal.output import print_json, remark, say, table
 from rota.cli.terminal.watch import watched
 from rota.model.formatting import plural
-from rota.model.table_watch import read_operations
 
 if TYPE_CHECKING:
-    from rota.model.table_watch import Replayed, WatchInfo
+    from rota.model.table_watch import Replayed
 
 
 @commands.command("replay")
@@ -83,98 +82,6 @@ def _told(done: Replayed, job: str) -> str:
     ]
     rest = f"; {', '.join(left)}" if left else ""
     return f"{plural(done.events, 'event')}: {verb} {plural(done.started, 'run')} of {job}{rest}"
-
-
-@commands.command("watch")
-def watch(
-    ctx: typer.Context,
-    table_name: Annotated[str, typer.Argument(metavar="TABLE", help="Table, e.g. shop.orders.")],
-    on: Annotated[
-        str,
-        typer.Option("--on", metavar="insert,update[COLUMNS],delete", help="Operations to watch."),
-    ] = "insert,update,delete",
-    when: Annotated[
-        str | None,
-        typer.Option("--when", metavar="EXPR", help="Condition on the row, e.g. new.total > 100"),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns to include in the payload.")
-    ] = None,
-    event: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Event name; the operation is added. Default: the table name."
-        ),
-    ] = None,
-    tenant: Annotated[str, typer.Option(metavar="NAME", help="Tenant of the events.")] = "",
-    tenant_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that holds the tenant of each row.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Emit an event for each row written to a table. It is emitted in the writer's transaction."""
-    try:
-        read_operations(on)
-    except ValueError as error:
-        values.refuse("--on", str(error))
-    with administer(ctx) as app:
-        made = app.events.by(actor()).sync.watch(
-            table_name, on=on, when=when, columns=values.names(columns), event=event,
-            tenant=tenant, tenant_column=tenant_column,
-        )  # fmt: skip
-    if json:
-        print_json(made)
-    else:
-        names = ", ".join(f"{made.event}.{operation}" for operation in made.operations)
-        say(f"watch {made.id}: {made.table_name} emits {names}")
-
-
-@commands.command("unwatch")
-def unwatch(
-    ctx: typer.Context,
-    which: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE|ID", help="A table (all its watches) or the ID of one watch."
-        ),
-    ],
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """Remove watches and their triggers."""
-    number = int(which) if which.isascii() and which.isdigit() else None
-    with administer(ctx) as app:
-        done = app.events.by(actor()).sync.unwatch(
-            None if number is not None else which, watch=number, reason=reason
-        )
-    if json:
-        print_json(done)
-    else:
-        say(f"removed: {', '.join(f'watch {it}' for it in done)}")
-
-
-@commands.command("watches")
-@watched
-def watches(ctx: typer.Context, absolute: Absolute = False, json: Json = False) -> None:
-    """List watched tables. Also shows watches whose trigger or table is no longer intact."""
-    with administer(ctx) as app:
-        found = app.events.sync.watches()
-        now = app.clock.sync.now()
-    if json:
-        print_json(found)
-    elif not found:
-        remark("no table is watched; watch one with `rota events watch TABLE`")
-    else:
-        headers = ("ID>", "TABLE", "ON", "EVENT", "WHEN", "BY", "DRIFT")
-        rows = [(*_row(it), f"{it.created_by} {times.shown(it.created_at, now, absolute)}",
-                 "; ".join(it.drift)) for it in found]  # fmt: skip
-        table(headers, rows)
-        if any(it.drift for it in found):
-            remark("to repair a watch: `rota events unwatch ID`, then `rota events watch TABLE`")
-
-
-def _row(it: WatchInfo) -> tuple[object, ...]:
-    return it.id, it.table_name, it.watched, f"{it.event}.*", it.condition or ""
 
 
 @commands.command("refusals")

@@ -155,9 +155,8 @@ class TenantCommands(Commands):
         return freed
 
     @command
-    def stats(self, name: str) -> Plan[TenantStats]:
-        """Its unfinished runs, its activity in the last month by day, and the results of its last
-        runs."""
+    def stats(self, name: TenantName) -> Plan[TenantStats]:
+        """Get the activity of a tenant in the last month, by day, and its recent results."""
         return tenants.read_stats(name)
 
     @command

@@ -17,7 +17,7 @@ from typing import Any
 from rota.config.sections.retention import RetentionSettings
 from rota.errors import WrongState
 from rota.model.retention import Retention, RetentionItem, RetentionResult
-from rota.postgres.plans import Execute, Rows
+from rota.postgres.plans import Execute, Rows, call
 from rota.postgres.retention.log_lines import LogPruning
 from rota.postgres.retention.parts import (
     BATCH,
@@ -57,7 +57,7 @@ class Pass:
 def configure(settings: RetentionSettings) -> Steps[None]:
     """Store the settings in the database, which checks policies and chooses keep classes with
     them."""
-    yield Execute("retention/configure", {"wanted": json.dumps(asdict(settings))})
+    yield from call("configure_retention", wanted=json.dumps(asdict(settings)))
 
 
 def retain(

@@ -21,7 +21,7 @@ from rota.model.error_group import (
 from rota.model.page import Page
 from rota.postgres.clock import read_clock
 from rota.postgres.pages import check_filters, check_order, like, read_page
-from rota.postgres.plans import Execute, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows, call
 
 _BIN = 600
 _STEPS = 30
@@ -38,7 +38,7 @@ def page_errors(
     cursor: Sequence[Any] | None,
     limit: int,
 ) -> Plan[ErrorPage]:
-    yield Execute("errors/fold", {})
+    yield from call("fold_errors")
     span = yield from _range(since)
     found = yield from _read_page(filters, span, is_active, order, cursor, limit)
     params = _parameters(filters) | {"is_active": is_active, "since": span["since"]}
@@ -57,7 +57,7 @@ def list_errors(
     limit: int,
 ) -> Plan[list[ErrorGroup]]:
     """Return the first error groups, without counting the others."""
-    yield Execute("errors/fold", {})
+    yield from call("fold_errors")
     span = yield from _range(since)
     found = yield from _read_page(filters, span, is_active, order, None, limit)
     return list(found.items)
@@ -66,7 +66,7 @@ def list_errors(
 def count_standings(filters: ErrorFilters) -> Plan[dict[str, int]]:
     """Count groups by standing, whenever they happened."""
     check_filters(filters, ErrorFilters, "errors")
-    yield Execute("errors/fold", {})
+    yield from call("fold_errors")
     now = yield from read_clock()
     rows = yield Execute(
         "errors/count_groups", _parameters(filters) | {"is_active": False, "since": now}
@@ -89,7 +89,7 @@ def _read_page(
 
 
 def find_error(group: str, *, since: datetime | timedelta) -> Plan[ErrorDetails]:
-    yield Execute("errors/fold", {})
+    yield from call("fold_errors")
     span = yield from _range(since)
     params = _parameters({"system": True}) | {"is_active": False}
     found = yield from read_page(

@@ -25,7 +25,7 @@ from rota.model.run_filter import RunFilter, RunPage
 from rota.model.states import END_STATES, OPEN_STATES, RETRIABLE_STATES
 from rota.postgres.clock import read_clock
 from rota.postgres.pages import check_order, like, wanted_metadata
-from rota.postgres.plans import Execute, Plan, Rows
+from rota.postgres.plans import Execute, Plan, Rows, call
 
 SYSTEM_QUEUE = "rota.system"
 _PORTION = 4_000
@@ -228,7 +228,7 @@ def _begin(statement: str, wanted: RunFilter, cursor: int | None) -> Plan[_Searc
     elif cursor is not None:
         search.high = min(search.high, cursor - 1)
     if wanted.error is not None or wanted.text is not None:
-        yield Execute("errors/fold", {})
+        yield from call("fold_errors")
         search.error_groups = yield from _groups_of(wanted.error)
         search.text_groups = yield from _groups_of(wanted.text)
     return search

@@ -103,7 +103,7 @@ CREATE TABLE rota.id_marks (
 );
 
 -- Marks where ids stand, every few minutes, and at once when the clock was put back.
--- Called by: sql/upkeep/mark_id.sql.
+-- Called by: postgres/upkeep.py.
 CREATE FUNCTION rota.mark_id() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM (SELECT m.at FROM rota.id_marks m ORDER BY m.id DESC LIMIT 1) newest

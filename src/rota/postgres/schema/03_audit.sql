@@ -30,7 +30,7 @@ CREATE INDEX audit_values ON rota.audit (object_id)
 
 -- Says who acts, for the rest of the transaction: the triggers of the audit read it from a setting that is local to
 -- it. NULL changes nothing.
--- Called by: prune_rows, say_why, settle_schedule_ends, sql/audit/act_as.sql, sql/jobs/act_as.sql, write_ticks.
+-- Called by: postgres/audit.py, prune_rows, say_why, settle_schedule_ends, sql/jobs/act_as.sql, write_ticks.
 CREATE FUNCTION rota.act_as(actor text) RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT set_config('rota' || '.actor', actor, true) WHERE actor IS NOT NULL
 $$;
@@ -136,7 +136,7 @@ CREATE INDEX api_responses_expired ON rota.api_responses (expires_at);
 COMMENT ON TABLE rota.api_responses IS 'Responses of the API by idempotency key, kept for a day.';
 
 -- Deletes responses of the API that nobody can ask for any more.
--- Called by: sql/upkeep/sweep_responses.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.sweep_responses(max_rows integer) RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off
 SET lock_timeout = '5s' AS $$

@@ -47,7 +47,7 @@ BEGIN
 END $$;
 
 -- Ends what has expired, the first to expire first, so many at most.
--- Called by: sql/upkeep/expire.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.expire_runs(max_runs integer) RETURNS integer LANGUAGE sql VOLATILE SET enable_seqscan = off
 SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s' AS $$
@@ -133,7 +133,7 @@ $$;
 -- place, as in a claim (docs/decisions/0005-plan-pinning.md). A suspect is parked like any other run, so that it
 -- fails in the end; freed, it is a suspect again. A run whose job only sleeping workers know waits for them. What is
 -- parked gives its slots back.
--- Called by: sql/upkeep/park.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: "depths" if it is free, rows that nobody else has locked.
 CREATE FUNCTION rota.park_unknown_runs(max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET lock_timeout = '5s' SET jit = off AS $$
@@ -184,7 +184,7 @@ END $$;
 
 -- What was parked comes back when a live worker knows its job. One under a limit waits for its admission next, and a
 -- suspect for its isolation after that.
--- Called by: sql/upkeep/free.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.free_known_runs(max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET lock_timeout = '5s' SET jit = off AS $$
@@ -214,7 +214,7 @@ END $$;
 
 -- Fails what was parked for longer than this: nobody will come. Counted from the parking and not from the enqueue:
 -- an old backlog must not fail because its only worker restarts.
--- Called by: sql/upkeep/fail_unknown.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.fail_unknown_runs(after_seconds double precision, max_runs integer) RETURNS SETOF bigint
 LANGUAGE sql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s' AS $$
@@ -229,7 +229,7 @@ $$;
 
 -- Small leftovers: keys past their period, requests for attempts that are over, workers that nobody will ask about,
 -- marks older than any history.
--- Called by: sql/upkeep/sweep.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.sweep(max_rows integer) RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off
 SET lock_timeout = '5s' AS $$

@@ -536,7 +536,7 @@ END $$;
 
 -- Settles ends that wait in schedule_ends, in their order, where the rows are free again; the next runs that waited
 -- for those may go.
--- Called by: hold_due, sql/upkeep/settle_ends.sql.
+-- Called by: hold_due, postgres/upkeep.py.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.settle_schedule_ends(most integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET jit = off SET lock_timeout = '5s' AS $$

@@ -19,7 +19,7 @@ END $$;
 
 -- Before an edit in the same transaction: the row is still as it was when somebody looked (else RO008), and stays
 -- locked until the edit. Jobs, queues, schedules, calendars, templates and tenants have versions.
--- Called by: sql/versions/expect.sql, users.
+-- Called by: postgres/versions.py, users.
 -- Locks: rows.
 CREATE FUNCTION rota.expect_version(kind text, name text, version bigint, tenant text DEFAULT '') RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$

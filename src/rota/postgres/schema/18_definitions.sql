@@ -723,7 +723,7 @@ END $$;
 
 -- Holds what waits for a worker that has gone since: refused runs that no live worker may take. Before that it forgets
 -- who refused runs that have ended. Returns how many were held or failed.
--- Called by: sql/upkeep/hold_refused.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.hold_refused_runs(max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET lock_timeout = '5s' SET jit = off AS $$
@@ -755,7 +755,7 @@ END $$;
 
 -- What was held for its payload comes back when a worker is live that has not refused it yet. How long it was held
 -- counts from the first time: builds that refuse it too do not make that longer.
--- Called by: sql/upkeep/free_refused.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.free_refused_runs(max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET lock_timeout = '5s' SET jit = off AS $$
@@ -784,7 +784,7 @@ BEGIN
 END $$;
 
 -- Fails what was held for its payload for longer than this.
--- Called by: sql/upkeep/fail_refused.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.fail_refused_runs(after_seconds double precision, max_runs integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -827,7 +827,7 @@ BEGIN
 END $$;
 
 -- The name that a job has now, by any that it has or had; what no job is called stays as it is.
--- Called by: before_schedule, present_requires, put_schedule, put_schedules, retry_run, sql/jobs/present_name.sql,
+-- Called by: before_schedule, postgres/jobs.py, present_requires, put_schedule, put_schedules, retry_run,
 -- sql/schedules/new_payloads.sql, sql/schedules/payload_problems.sql.
 CREATE FUNCTION rota.present_name(of_job text) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT coalesce((SELECT j.name FROM rota.jobs j WHERE j.name = of_job),

@@ -808,7 +808,7 @@ CREATE TABLE rota.hook_refusals (
 CREATE INDEX hook_refusals_minute ON rota.hook_refusals (minute);
 
 -- Counts a refused call of a webhook, one row for each minute, reason and address.
--- Called by: sql/events/refuse_hook.sql.
+-- Called by: operations/events.py.
 CREATE FUNCTION rota.refuse_hook(hook text, reason text, address text, tenant text DEFAULT '') RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column

@@ -274,7 +274,7 @@ REVOKE ALL ON FUNCTION rota.watch_row() FROM PUBLIC;
 -- where all rows count, which costs bulk loads least; with a condition or columns to compare, one for each row that
 -- fits. Returns the number of the watch: of the one that is there, if the table is watched in just this way, as a
 -- second would double each event.
--- Called by: sql/events/watch.sql, users.
+-- Called by: operations/watches.py, users.
 CREATE FUNCTION rota.watch_table(
     table_name text, operations text[] DEFAULT '{insert,update,delete}', update_of text[] DEFAULT NULL,
     condition text DEFAULT NULL, columns text[] DEFAULT NULL, event text DEFAULT NULL, tenant text DEFAULT '',
@@ -388,7 +388,7 @@ BEGIN
 END $$;
 
 -- Takes a watch and its triggers away; given a table, all of its watches. Answers their numbers.
--- Called by: sql/events/unwatch.sql, sql/testing/reset.sql, users.
+-- Called by: operations/watches.py, sql/testing/reset.sql, users.
 CREATE FUNCTION rota.unwatch_table(table_name text DEFAULT NULL, watch bigint DEFAULT NULL, actor text DEFAULT NULL,
     reason text DEFAULT NULL)
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$

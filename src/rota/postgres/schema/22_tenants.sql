@@ -560,7 +560,7 @@ END $$;
 -- Deletes the data of a tenant, part by part and so many rows at a time: `part` is one of those that
 -- postgres/tenants/delete.py lists, in its order. What its operators did stays in the audit. Runs that a worker has are
 -- left; whoever deletes sees to them first.
--- Called by: sql/tenants/delete_part.sql.
+-- Called by: postgres/tenants/delete.py.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.delete_tenant_part(of_tenant text, part text, max_rows integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off
@@ -651,7 +651,7 @@ END $$;
 
 -- Deletes lines of a tenant in one stretch of time, which have no index by tenant: what is left of runs that are gone
 -- already.
--- Called by: sql/tenants/delete_traces.sql.
+-- Called by: postgres/tenants/delete.py.
 CREATE FUNCTION rota.delete_tenant_traces(of_tenant text, from_at timestamptz, to_at timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_custom_plan SET jit = off AS $$
 DECLARE
@@ -664,7 +664,7 @@ BEGIN
 END $$;
 
 -- The end of deleting a tenant: the settings go, and so does what the audit has of its data; it says what was deleted.
--- Called by: sql/tenants/forget.sql.
+-- Called by: postgres/tenants/delete.py.
 CREATE FUNCTION rota.forget_tenant(of_tenant text, removed jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE

@@ -799,7 +799,7 @@ $$;
 
 -- Sets counters of limits that differ from the runs to what the runs say, and notes each mistake in the audit;
 -- returns how many. What somebody holds is left for the next time.
--- Called by: sql/upkeep/mend_limits.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.mend_limits() RETURNS integer LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s'
 SET jit = off AS $$

@@ -105,7 +105,7 @@ $$;
 
 -- Adds what has happened to the groups. Nobody else writes them: what people say about a group is in a table of its
 -- own.
--- Called by: handle_error, sql/errors/fold.sql, sql/upkeep/fold_errors.sql.
+-- Called by: handle_error, postgres/runs/error_groups.py, postgres/runs/lists.py, postgres/upkeep.py.
 -- Locks: "errors" if it is free.
 CREATE FUNCTION rota.fold_errors(max_changes integer DEFAULT 50000) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s' SET jit = off AS $$
@@ -158,7 +158,7 @@ END $$;
 
 -- Folds counts that are older than two days into hours, and drops the oldest groups beyond what somebody could look
 -- at: messages may differ without end.
--- Called by: sql/upkeep/tidy_errors.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: "errors" if it is free.
 CREATE FUNCTION rota.tidy_errors(most_groups integer DEFAULT 10000) RETURNS void LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s' SET jit = off AS $$

@@ -107,7 +107,7 @@ BEGIN
 END $$;
 
 -- Sets what is kept for how long; false if nothing changed. The rules by job follow.
--- Called by: sql/retention/configure.sql.
+-- Called by: postgres/retention/retention.py.
 CREATE FUNCTION rota.configure_retention(wanted jsonb) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     UPDATE rota.settings s SET retention = wanted WHERE s.retention <> wanted;

@@ -99,7 +99,7 @@ $$;
 -- Folds minutes that are over into one row for all workers, one minute at a time, and adds them to the longer spans. A
 -- worker writes every second, into the minute of the moment: after five seconds hardly anything still comes, and what
 -- comes is folded the next time.
--- Called by: sql/upkeep/fold_rollups.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: "rollups" if it is free.
 CREATE FUNCTION rota.fold_rollups(max_minutes integer) RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off
 SET lock_timeout = '5s' AS $$
@@ -181,7 +181,7 @@ $$;
 
 -- Moves what was appended to rota.count_changes into rota.counts. One folder at a time (lock "counts"); writers
 -- never wait for it.
--- Called by: sql/upkeep/fold_counters.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: "counts" if it is free.
 CREATE FUNCTION rota.fold_counts() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
 BEGIN
@@ -378,7 +378,7 @@ $$;
 
 -- Counts open runs into rota.depths unless that was done less than so many seconds ago (is_count_due). Returns whether
 -- it counted.
--- Called by: read_depths, sql/upkeep/count_depths.sql.
+-- Called by: postgres/upkeep.py, read_depths.
 -- Locks: "depths" if it is free.
 CREATE FUNCTION rota.count_depths(max_age_seconds double precision) RETURNS boolean LANGUAGE plpgsql VOLATILE
 SET jit = off SET lock_timeout = '5s' AS $$
@@ -453,7 +453,7 @@ COMMENT ON TABLE rota.samples
 
 -- Writes how queues stand, once a minute, by whoever comes first. A queue that rests has no row; the two hundred
 -- busiest have.
--- Called by: sql/upkeep/take_sample.sql.
+-- Called by: postgres/upkeep.py.
 -- Locks: "samples" if it is free.
 CREATE FUNCTION rota.take_sample() RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE

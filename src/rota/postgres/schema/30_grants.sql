@@ -2,7 +2,7 @@
 
 -- All that a worker, an API server and the command line need, now and after later migrations. For the schema's owner,
 -- or a superuser.
--- Called by: sql/roles/grant_worker.sql, users.
+-- Called by: app.py, users.
 CREATE FUNCTION rota.grant_worker(role_name text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict
-from typing import Any
 
 from rota.errors import WrongState
 from rota.model.tenant import TenantAmount, TenantRemoval
+from rota.postgres.audit import write_audit
 from rota.postgres.plans import Execute, Plan, call
 from rota.postgres.steps import OnProgress, Pause, Steps
 from rota.postgres.tenants.tenants import find_tenant
@@ -63,30 +63,33 @@ class Deletion:
         yield from self._stop_running()
         is_done = yield from self._remove()
         kept = {part: count for part, count in self._removed.items() if count}
-        yield Execute(
-            "tenants/forget" if is_done else "tenants/note_part",
-            {
-                "name": self._name, "removed": json.dumps(kept), "reason": self._reason,
-                "actor": self._actor,
-            },
-        )  # fmt: skip
+        if is_done:
+            yield from call(
+                "forget_tenant", of_tenant=self._name, removed=json.dumps(kept),
+                reason=self._reason, actor=self._actor,
+            )  # fmt: skip
+        else:
+            yield from write_audit(
+                self._actor, "tenant.deleting", "tenant", self._name, before=kept,
+                reason=self._reason, tenant=self._name,
+            )  # fmt: skip
         return TenantRemoval(self._name, is_done, kept)
 
     def _remove(self) -> Steps[bool]:
         for part in PARTS:
-            params = {"name": self._name, "part": part, "limit": _BATCH}
-            while (yield from self._portion(part, "tenants/delete_part", params)) >= _BATCH:
+            params = {"of_tenant": self._name, "part": part, "max_rows": _BATCH}
+            while (yield from self._portion(part, call("delete_tenant_part", **params))) >= _BATCH:
                 if self._is_late():
                     return False
         for row in (yield Execute("tenants/stretches", {})):
             if self._is_late():
                 return False
-            yield from self._portion("traces", "tenants/delete_traces", row | {"name": self._name})
+            traces = call("delete_tenant_traces", of_tenant=self._name, **row)
+            yield from self._portion("traces", traces)
         return True
 
-    def _portion(self, part: str, statement: str, params: dict[str, Any]) -> Steps[int]:
-        (row,) = yield Execute(statement, params)
-        removed = int(row["removed"])
+    def _portion(self, part: str, deleted: Plan[int]) -> Steps[int]:
+        removed = yield from deleted
         self._removed[part] = self._removed.get(part, 0) + removed
         self._told(removed)
         return removed

@@ -40,6 +40,7 @@ from rota.web.pages import (
     sign_in,
     tenant_deletion,
     tenants,
+    watches,
     workers,
 )
 
@@ -76,6 +77,7 @@ PAGES = (
     tenants,
     tenant_deletion,
     workers,
+    watches,
     cleanup,
     audit,
     settings,

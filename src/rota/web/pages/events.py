@@ -1,4 +1,4 @@
-"""Events: their source and deliveries; replays; watched tables."""
+"""Events: their source and deliveries; replays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rota.errors import InputError, TimingError, UnknownJob
 from rota.model.cursors import write_cursor
 from rota.model.event import BindingInfo, EventInfo, where_from
 from rota.model.formatting import plural
-from rota.model.table_watch import Replayed, WatchInfo
+from rota.model.table_watch import Replayed
 from rota.web.context import Page
 from rota.web.event_query import EventQuery
 from rota.web.forms import read_form, read_time
@@ -83,31 +83,6 @@ class ReplayQuestion(Page):
     @property
     def title(self) -> str:
         return "Replay events"
-
-
-@dataclass(frozen=True, slots=True)
-class WatchesPage(Page):
-    template: ClassVar[str] = "events/watches.html"
-    section: ClassVar[str] = "events"
-
-    watches: list[WatchInfo]
-    bindings: list[BindingInfo]
-
-    @property
-    def title(self) -> str:
-        return "Watched tables"
-
-
-@dataclass(frozen=True, slots=True)
-class UnwatchQuestion(Page):
-    template: ClassVar[str] = "events/unwatch.html"
-    section: ClassVar[str] = "events"
-
-    watch: WatchInfo
-
-    @property
-    def title(self) -> str:
-        return f"Stop watching {self.watch.table_name}"
 
 
 def row_of(event: EventInfo) -> EventRow:
@@ -214,37 +189,9 @@ async def replay(request: Request) -> Response:
     return scope.go(back, f"{plural(done.started, 'run')} of {given['job']} started")
 
 
-async def list_watches(request: Request) -> Response:
-    scope = PageScope(request)
-    return await scope.show(
-        WatchesPage(await scope.events.watches(), await scope.events.bindings())
-    )
-
-
-async def ask_unwatch(request: Request) -> Response:
-    scope = PageScope(request)
-    return await scope.show(UnwatchQuestion(await scope.events.find_watch(_number(request))))
-
-
-async def unwatch(request: Request) -> Response:
-    scope = PageScope(request)
-    scope.check("events.unwatch")
-    form = await read_form(request)
-    found = await scope.events.find_watch(_number(request))
-    await scope.events.unwatch(watch=found.id, reason=form.text("reason"))
-    return scope.go("/watches", f"{found.table_name} is no longer watched by watch {found.id}")
-
-
-def _number(request: Request) -> int:
-    return min(int(request.path_params["id"]), 2**63 - 1)
-
-
 routes = [
     Route("/events", list_events),
     Route("/events/replay", ask_replay),
     Route("/events/replay", replay, methods=["POST"]),
     Route("/events/{id:int}", show_event),
-    Route("/watches", list_watches),
-    Route("/watches/{id:int}/unwatch", ask_unwatch),
-    Route("/watches/{id:int}/unwatch", unwatch, methods=["POST"]),
 ]

@@ -1,1 +1,0 @@
-SELECT rota.refuse_hook(%(hook)s::text, %(reason)s::text, %(address)s::text)

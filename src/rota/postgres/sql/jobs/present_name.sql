@@ -1,1 +1,0 @@
-SELECT rota.present_name(%(name)s::text) AS name

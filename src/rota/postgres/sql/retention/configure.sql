@@ -1,1 +1,0 @@
-SELECT rota.configure_retention(%(wanted)s::text::jsonb) AS is_changed

@@ -1,1 +1,0 @@
-SELECT rota.grant_worker(%(role)s::text)

@@ -1,1 +1,0 @@
-SELECT rota.count_depths(max_age_seconds => %(seconds)s::double precision)

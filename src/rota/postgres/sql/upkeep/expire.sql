@@ -1,1 +1,0 @@
-SELECT rota.expire_runs(%(limit)s::integer)

@@ -1,1 +1,0 @@
-SELECT rota.fold_counts()

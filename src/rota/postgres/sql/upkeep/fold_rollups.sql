@@ -1,1 +1,0 @@
-SELECT rota.fold_rollups(max_minutes => %(limit)s::integer)

@@ -1,1 +1,0 @@
-SELECT rota.free_refused_runs(max_runs => %(limit)s::integer)

@@ -1,1 +1,0 @@
-SELECT rota.hold_refused_runs(max_runs => %(limit)s::integer)

@@ -1,1 +1,0 @@
-SELECT rota.mark_id()

@@ -1,1 +1,0 @@
-SELECT rota.park_unknown_runs(max_runs => %(limit)s::integer)

@@ -1,1 +1,0 @@
-SELECT rota.settle_schedule_ends(most => %(limit)s::integer)

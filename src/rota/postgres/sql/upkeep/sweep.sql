@@ -1,1 +1,0 @@
-SELECT rota.sweep(max_rows => %(limit)s::integer)

@@ -1,1 +1,0 @@
-SELECT rota.sweep_responses(max_rows => %(limit)s::integer)

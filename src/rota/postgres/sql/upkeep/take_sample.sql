@@ -1,1 +1,0 @@
-SELECT rota.take_sample()

@@ -1,1 +1,0 @@
-SELECT rota.tidy_errors()
