@@ -73,3 +73,16 @@ def test_lines_of_templates_are_short_enough_to_read(name: str) -> None:
     lines = ROOT.joinpath(name).read_text().splitlines()
 
     assert not [line for line in lines if len(line) > 180]
+
+
+@pytest.mark.parametrize("name", environment().list_templates())
+def test_no_template_shows_a_space_before_punctuation(name: str) -> None:
+    """Where a line is broken before a colon or a comma, the tag beside it takes the space away."""
+    has_gap = False
+    for line, kind, text in environment().lex(ROOT.joinpath(name).read_text()):
+        if kind == "variable_end":
+            has_gap = False
+        elif kind == "data" and text:
+            assert not re.search(r"\s[,;:.!?)](?=\s|$)", text), f"line {line}: {text.strip()}"
+            assert not (has_gap and re.match(r"[,;:.!?)](\s|$)", text)), f"line {line}: {text}"
+            has_gap = text[-1].isspace()
