@@ -119,6 +119,19 @@ def test_behind_marks_the_first_in_line_is_taken_first(engine: Engine) -> None:
     assert [taken(engine, worker, limit=1) for _ in range(3)] == [{urgent}, {later[0]}, {later[1]}]
 
 
+def test_behind_marks_the_line_is_taken_in_order_while_another_lane_ends(engine: Engine) -> None:
+    """What a short lane leaves of its share goes to the long one, in the same claim: its marks must
+    not move between the two portions, or the second one would step over as many runs again."""
+    worker = engine.worker()
+    take_much(engine, worker, "a", "b")
+    short = {engine.enqueue(tenant="a") for _ in range(2)}
+    runs = engine.one(
+        "SELECT rota.enqueue_batch('work', %s, tenant => 'b')", json.dumps([{}] * 900)
+    )
+    assert taken(engine, worker, limit=402) == short | set(runs[:400])
+    assert taken(engine, worker, limit=400) == set(runs[400:800])
+
+
 def test_what_lies_before_marks_is_found_by_a_claim_without_hints(engine: Engine) -> None:
     """As after a late commit: a worker asks so every so often, and others have other marks."""
     worker, other = engine.worker(), engine.worker()

@@ -181,6 +181,22 @@ def test_a_holder_that_ends_in_between_frees_the_key(engine: Engine, connect: Co
     assert engine.state(rows[0]["run_id"]) == "queued"
 
 
+def test_an_expired_holder_that_upkeep_ends_in_between_frees_the_key(engine: Engine) -> None:
+    """Upkeep has its row locked at the first look of the enqueue, and has ended it at the second:
+    what the enqueue has asked for must not be taken for the run that is over."""
+    expired = engine.enqueue(key="a", expires_in="10 milliseconds")
+    engine.advance(1)
+    engine.rows(
+        "CREATE OR REPLACE FUNCTION rota.settle_expired(run_id bigint) RETURNS boolean"
+        " LANGUAGE plpgsql AS $$ BEGIN"
+        " PERFORM rota.end_waiting_runs(ARRAY[run_id], 'cancelled', 'expired');"
+        " RETURN false; END $$"
+    )
+    row = engine.enqueue_run(key="a")
+    assert (row["is_duplicate"], row["run_id"] == expired) == (False, False)
+    assert engine.state(expired) == "cancelled"
+
+
 @pytest.mark.parametrize("on_conflict", ["return", "replace"])
 def test_a_callers_long_transaction_does_not_block_the_finish(
     engine: Engine, connect: Connect, on_conflict: str

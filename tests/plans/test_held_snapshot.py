@@ -57,7 +57,7 @@ def buffers_of_a_claim(engine: Engine, worker: int, tenants: list[str]) -> int:
     read = 0
     for _ in range(2):
         (plan,) = engine.one(explain, worker, 10, HINTS)
-        read += plan["Plan"]["Shared SearchResult Blocks"] + plan["Plan"]["Shared Read Blocks"]
+        read += plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
     claims = engine.rows(
         "SELECT id, attempt FROM rota.open_runs WHERE worker = %s ORDER BY id", worker
     )
@@ -91,7 +91,7 @@ def buffers_of_an_admission(engine: Engine, worker: int) -> int:
     read = 0
     for _ in range(2):
         (plan,) = engine.one(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {ADMIT}")
-        read += plan["Plan"]["Shared SearchResult Blocks"] + plan["Plan"]["Shared Read Blocks"]
+        read += plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
         claims = engine.rows(CLAIM, worker, 10, HINTS)
         finish(engine, worker, claims)
     return int(read)

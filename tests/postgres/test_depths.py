@@ -84,4 +84,4 @@ def test_looking_at_what_runs_reads_no_million(engine: Engine) -> None:
     )
     pages = engine.one("SELECT pg_relation_size('rota.open_runs') / 8192")
     # The check for many reads a third of the table here; what follows is a few pages.
-    assert plan["Plan"]["Shared SearchResult Blocks"] < pages * 0.5
+    assert plan["Plan"]["Shared Hit Blocks"] < pages * 0.5

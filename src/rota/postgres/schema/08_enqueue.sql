@@ -315,6 +315,7 @@ BEGIN
             -- Somebody holds it. From its deadline on it has its key as if it had ended.
             SELECT rota.after(o.expires_at, coalesce(o.key_seconds, 0)) INTO holder.expires_at
             FROM rota.open_runs o WHERE o.id = holder.run_id;
+            CONTINUE WHEN NOT FOUND;  -- it has been ended since
         END IF;
         IF holder.expires_at <= rota.now() THEN
             DELETE FROM rota.keys k

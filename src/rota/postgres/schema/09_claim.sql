@@ -136,6 +136,8 @@ DECLARE
     total   double precision;
     share   integer;
     got     tid[];
+    found   tid[] := '{}';
+    moving  text[] := '{}';   -- lanes whose marks begin, or move, with this claim
     n       integer;
     lanes   constant text := 'rota' || '.lanes_' || for_worker || '_' || md5(of_queue);
     marked  text[] := nullif(current_setting(lanes, true), '')::text[];
@@ -196,19 +198,22 @@ BEGIN
             -- follow after some hundred runs, in whatever portions.
             read := pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass);
             IF n > 0 AND (names[i] = ANY (marked) AND random() < n / 200.0
-                OR coalesce(cardinality(marked), 0) < 100 AND read - before > 200 + 20 * n) THEN
-                PERFORM rota.mark_lane(for_worker, of_queue, names[i], array_agg(o.priority), array_agg(o.seq))
-                FROM rota.open_runs o WHERE o.ctid = ANY (got);
-                IF (names[i] = ANY (marked)) IS NOT TRUE THEN
-                    marked := marked || names[i];
-                    PERFORM set_config(lanes, marked::text, false);
-                END IF;
-                PERFORM set_config('rota' || '.marked', for_worker::text, false);
+                OR coalesce(cardinality(marked), 0) + cardinality(moving) < 100 AND read - before > 200 + 20 * n) THEN
+                moving := moving || names[i];
             END IF;
             before := read;
+            found := found || got;
             EXIT WHEN rest = 0;
         END LOOP;
     END LOOP;
+    -- Not before: a lane may be visited again for what others leave, and steps over what it has given by number then.
+    IF moving <> '{}' THEN
+        PERFORM rota.mark_lane(for_worker, of_queue, m.tenant, m.grades, m.places)
+        FROM (SELECT o.tenant, array_agg(o.priority) AS grades, array_agg(o.seq) AS places
+              FROM rota.open_runs o WHERE o.ctid = ANY (found) AND o.tenant = ANY (moving) GROUP BY 1) m;
+        marked := ARRAY(SELECT DISTINCT unnest(marked || moving));
+        PERFORM set_config(lanes, marked::text, false), set_config('rota' || '.marked', for_worker::text, false);
+    END IF;
 END $$;
 
 -- Up to where this worker has taken runs of a lane, by priority; nothing where the session does not know.
