@@ -42,7 +42,8 @@ async def test_the_page_is_held_and_sections_are_gone_to(place: Place, open_tab:
     await tab.open("/runs")
     live = tab.page.locator("[data-live-text]")
     await tab.page.keyboard.press(".")
-    await expect(live).to_have_text("Held")
+    # It counts the changes that it holds, if there are any already.
+    await expect(live).to_contain_text("Held")
     await tab.page.keyboard.press(".")
     await expect(live).to_have_text("Live")
     for key, section in (("s", "/schedules"), ("h", "/doctor"), ("r", "/runs"), ("o", "/")):
