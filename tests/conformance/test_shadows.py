@@ -86,7 +86,7 @@ SELECT * FROM rota.searchable_spans(NULL, NULL);
 SELECT rota.set_clock('2030-01-01 00:00Z');
 SELECT rota.ensure_partitions('2030-01-01', '2030-01-09');
 SELECT rota.set_clock(NULL);
-SELECT rota.log_words('a word', '{"b": 1}');
+SELECT rota.line_words('a word', '{"b": 1}');
 """
 
 

@@ -37,7 +37,7 @@ def test_no_function_is_compiled(conn: psycopg.Connection[Any]) -> None:
 def test_what_the_planner_takes_apart_has_no_settings(conn: psycopg.Connection[Any]) -> None:
     functions = conn.execute(_FUNCTIONS).fetchall()
     whole = {name for name, settings, _ in functions if not settings}
-    assert {"now", "live_workers", "log_words", "after"} <= whole
+    assert {"now", "live_workers", "line_words", "after"} <= whole
 
 
 # Whose names and operators nobody else can define: it has a path of the server's own, or its body

@@ -14,6 +14,7 @@ from tests.loglines import build_indexes, make_partitions, write
 
 Connection = psycopg.Connection[Any]
 DAY = 86_400.0
+MARKUP = "could not pack <Order id=42 broken>: <class 'decimal.InvalidOperation'>"
 
 
 async def found(app: rota.App, text: str = "", **filters: Any) -> list[str]:
@@ -33,6 +34,8 @@ def story(conn: Connection, kind: str) -> None:
     write(conn, "Order 17 could not be shipped", 2 * DAY + 900, seq=1, level="error", fields=fields)
     write(conn, "order 18 was shipped", 2 * DAY + 800, run=2, fields={"user": "8"}, job="ship")
     write(conn, "shipped late: order 19", 2 * DAY + 700, run=3, tenant="blue", level="warning")
+    asked = {"url": "http://shop.example/orders?page=9", "text": "<i>thin</i>\tice"}
+    write(conn, MARKUP, 2 * DAY + 950, run=5, fields=asked)
     write(conn, "tick_tock foo-bar", 2 * DAY + 600, run=4, attempt=2, level="debug")
     if kind == "indexed":
         assert build_indexes(conn) >= 1
@@ -44,7 +47,7 @@ def story(conn: Connection, kind: str) -> None:
     ("text", "messages"),
     [
         ("", ["tick_tock foo-bar", "shipped late: order 19", "order 18 was shipped",
-              "Order 17 could not be shipped"]),
+              "Order 17 could not be shipped", MARKUP]),
         ("shipped", ["shipped late: order 19", "order 18 was shipped",
                      "Order 17 could not be shipped"]),
         ("SHIPPED order -late", ["order 18 was shipped", "Order 17 could not be shipped"]),
@@ -64,13 +67,21 @@ def story(conn: Connection, kind: str) -> None:
         ("word", ["Order 17 could not be shipped"]),
         ("/api/items", ["Order 17 could not be shipped"]),
         ("nosuchword", []),
-        ("-shipped", ["tick_tock foo-bar"]),
-        ("-ship", ["tick_tock foo-bar", "shipped late: order 19", "order 18 was shipped",
-                   "Order 17 could not be shipped"]),
-        ('-"order 18" -tock', ["shipped late: order 19", "Order 17 could not be shipped"]),
-        ('-"18 order" -last', ["tick_tock foo-bar", "shipped late: order 19",
-                               "order 18 was shipped"]),
-        ("-LATE -17", ["tick_tock foo-bar", "order 18 was shipped"]),
+        ("broken order", [MARKUP]),
+        ("InvalidOperation class", [MARKUP]),
+        ("decimal.InvalidOperation", [MARKUP]),
+        ('"Order id=42"', [MARKUP]),
+        ("orders", [MARKUP]),
+        ("shop.example/orders", [MARKUP]),
+        ("thin ice", [MARKUP]),
+        ("42 -broken", []),
+        ("-shipped", ["tick_tock foo-bar", MARKUP]),
+        ("-ship -pack", ["tick_tock foo-bar", "shipped late: order 19", "order 18 was shipped",
+                         "Order 17 could not be shipped"]),
+        ('-"order 18" -tock -pack', ["shipped late: order 19", "Order 17 could not be shipped"]),
+        ('-"18 order" -last -pack', ["tick_tock foo-bar", "shipped late: order 19",
+                                     "order 18 was shipped"]),
+        ("-LATE -17 -pack", ["tick_tock foo-bar", "order 18 was shipped"]),
     ],
 )  # fmt: skip
 async def test_text(app: rota.App, story: None, text: str, messages: list[str]) -> None:
@@ -88,7 +99,7 @@ async def test_filters(app: rota.App, story: None) -> None:
     assert await found(app, level="info", levels=["debug", "warning"]) == ["shipped late: order 19"]
     assert await found(app, levels=["debug"]) == ["tick_tock foo-bar"]
     assert await found(app, tenant="blue") == ["shipped late: order 19"]
-    assert len(await found(app, tenant="")) == 3
+    assert len(await found(app, tenant="")) == 4
     assert await found(app, run_id=4, attempt=2) == ["tick_tock foo-bar"]
     assert await found(app, run_id=4, attempt=1) == []
     assert await found(app, attempt=2) == ["tick_tock foo-bar"]
@@ -96,7 +107,7 @@ async def test_filters(app: rota.App, story: None) -> None:
     assert await found(app, since=timedelta(days=1)) == []
     ago = timedelta(days=2, seconds=750)
     assert len(await found(app, since=ago)) == 2
-    assert len(await found(app, until=ago)) == 2
+    assert len(await found(app, until=ago)) == 3
     now = await app.clock.now()
     assert len(await found(app, since=now - ago)) == 2
 

@@ -59,13 +59,21 @@ SET jit = off SET DateStyle = 'ISO' SET TimeZone = 'UTC' AS $$
     WHERE t.isleaf AND b.bound ~ 'FROM'
 $$;
 
--- The words of a line. Cut, because a tsvector holds less than a megabyte and one line must not stop an index.
+-- A text in which a word is what stands between characters that are no letters and no digits. The server's parser takes
+-- `<Order 17>` for a tag without words, and an address or a path for one word.
+-- Called by: line_words, log_query, sql/logs/start.sql.
+CREATE FUNCTION rota.plain_words(words text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT replace(replace(replace(replace(replace(replace(replace(replace(replace(words,
+        '<', ' '), '&', ' '), '/', ' '), '.', ' '), '@', ' '), '-', ' '), '+', ' '), '~', ' '), '_', ' ')
+$$;
+
+-- The words of a line, without the escapes of its fields. Cut, because a tsvector holds less than a megabyte and one
+-- line must not stop an index.
 -- Called by: many.
-CREATE FUNCTION rota.log_words(message text, fields jsonb) RETURNS tsvector LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT to_tsvector('simple', left(message, 100000)) || CASE
-        WHEN fields IS NULL THEN ''
-        WHEN length(fields::text) <= 100000 THEN jsonb_to_tsvector('simple', fields, '["all"]')
-        ELSE to_tsvector('simple', left(fields::text, 100000)) END
+CREATE FUNCTION rota.line_words(message text, fields jsonb) RETURNS tsvector LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT to_tsvector('simple', rota.plain_words(left(message, 100000)))
+        || to_tsvector('simple', rota.plain_words(regexp_replace(
+            coalesce(left(fields::text, 100000), ''), '\\(u[0-9a-f]{4}|.)', ' ', 'g')))
 $$;
 
 -- Words and phrases that somebody looks for, as one query; `time*` is a beginning. NULL: nothing in it is a word.
@@ -78,7 +86,7 @@ DECLARE
     part   tsquery;
 BEGIN
     FOREACH phrase IN ARRAY wanted LOOP
-        part := phraseto_tsquery('simple', rtrim(phrase, '*'));
+        part := phraseto_tsquery('simple', rota.plain_words(rtrim(phrase, '*')));
         IF numnode(part) = 0 THEN
             RETURN NULL;
         ELSIF phrase LIKE '%*' THEN
@@ -87,7 +95,7 @@ BEGIN
         answer := answer && part;
     END LOOP;
     FOREACH phrase IN ARRAY unwanted LOOP
-        answer := answer && !!phraseto_tsquery('simple', phrase);
+        answer := answer && !!phraseto_tsquery('simple', rota.plain_words(phrase));
     END LOOP;
     RETURN answer;
 END $$;
@@ -116,7 +124,7 @@ BEGIN
             EXECUTE format('DROP INDEX rota.%I', span.index_name);
         END IF;
         EXECUTE format(
-            'CREATE INDEX %I ON %s USING gin (rota.log_words(message, fields)) WITH (fastupdate = off) '
+            'CREATE INDEX %I ON %s USING gin (rota.line_words(message, fields)) WITH (fastupdate = off) '
             'WHERE at >= %L AND at < %L',
                        span.index_name, span.relation, span.from_at, span.to_at);
     END IF;
@@ -187,7 +195,7 @@ BEGIN
             JOIN pg_index i ON i.indexrelid = c.oid
                      WHERE i.indrelid = part.relation AND c.relname = part.index_name);
         statement := format(
-            'CREATE INDEX CONCURRENTLY %I ON %s USING gin (rota.log_words(message, fields)) WITH (fastupdate = off)',
+            'CREATE INDEX CONCURRENTLY %I ON %s USING gin (rota.line_words(message, fields)) WITH (fastupdate = off)',
                             part.index_name, part.relation)
             || CASE WHEN part.is_partial THEN format(' WHERE at >= %L AND at < %L', part.from_at, part.to_at)
                 ELSE '' END;

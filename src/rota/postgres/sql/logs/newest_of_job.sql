@@ -18,7 +18,7 @@ WHERE (%(jobs)s::text[] IS NULL OR l.job = ANY (%(jobs)s::text[]))
   AND (%(hints)s::text[] = '{}' OR lower(l.message || ' ' || coalesce(l.fields::text, '')) LIKE ALL (%(hints)s::text[]))
   AND (%(query)s::text IS NULL
        OR (%(strangers)s::text[] <> '{}' AND NOT lower(l.message || ' ' || coalesce(l.fields::text, '')) LIKE ANY (%(strangers)s::text[]))
-       OR rota.log_words(l.message, l.fields) @@ %(query)s::text::tsquery)
+       OR rota.line_words(l.message, l.fields) @@ %(query)s::text::tsquery)
   AND (%(names)s::text[] = '{}' OR NOT EXISTS (
       SELECT FROM unnest(%(names)s::text[], %(values)s::text[]) f (name, value)
       WHERE coalesce(l.fields ->> f.name, l.fields #>> string_to_array(f.name, '.')) IS DISTINCT FROM f.value))

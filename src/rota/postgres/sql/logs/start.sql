@@ -5,13 +5,13 @@
 -- read whole. To start parallel workers takes longer than any step.
 SELECT rota.now() AS now, rota.names_of(%(job)s::text) AS jobs, q.query::text AS query, q.query IS NULL AS is_wordless,
        ARRAY(SELECT '%%' || replace(replace(replace(h, '\', '\\'), '%%', '\%%'), '_', '\_') || '%%'
-             FROM unnest(%(wanted)s::text[] || f.words) w CROSS JOIN LATERAL unnest(tsvector_to_array(to_tsvector('simple', rtrim(w, '*')))) h) AS hints,
+             FROM unnest(%(wanted)s::text[] || f.words) w CROSS JOIN LATERAL unnest(tsvector_to_array(to_tsvector('simple', rota.plain_words(rtrim(w, '*'))))) h) AS hints,
        CASE WHEN %(wanted)s::text[] || f.words = '{}' THEN ARRAY(
            SELECT (SELECT '%%' || replace(replace(replace(h, '\', '\\'), '%%', '\%%'), '_', '\_') || '%%'
-                   FROM unnest(tsvector_to_array(to_tsvector('simple', u))) h ORDER BY length(h) DESC LIMIT 1)
+                   FROM unnest(tsvector_to_array(to_tsvector('simple', rota.plain_words(u)))) h ORDER BY length(h) DESC LIMIT 1)
            FROM unnest(%(unwanted)s::text[]) u) ELSE '{}' END AS strangers,
        set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
        set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
        set_config('max_parallel_workers_per_gather', '0', true)
-FROM (SELECT ARRAY(SELECT v FROM unnest(%(values)s::text[]) v WHERE numnode(phraseto_tsquery('simple', v)) > 0) AS words) f
+FROM (SELECT ARRAY(SELECT v FROM unnest(%(values)s::text[]) v WHERE numnode(phraseto_tsquery('simple', rota.plain_words(v))) > 0) AS words) f
 CROSS JOIN LATERAL (SELECT rota.log_query(%(wanted)s::text[] || f.words, %(unwanted)s::text[]) AS query) q
