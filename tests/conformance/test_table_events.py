@@ -189,7 +189,7 @@ def test_hostile_names(conn: Connection) -> None:
         {"operations": ["truncate"]},
         {"operations": []},
         {"columns": ["nothing"]},
-        {"columns": ["id) FROM new_rows; DROP TABLE orders; --"]},
+        {"columns": ["id) FROM rota_new_rows; DROP TABLE orders; --"]},
         {"columns": []},
         {"update_of": ["nothing"]},
         {"operations": ["insert"], "update_of": ["id"]},
@@ -341,7 +341,7 @@ def test_the_triggers_functions_are_not_for_everybody(roles: Roles) -> None:
     for function in ("watch_row", "watch_rows"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             roles.conn.execute(
-                "CREATE TRIGGER t AFTER INSERT ON mine REFERENCING NEW TABLE AS new_rows"
+                "CREATE TRIGGER t AFTER INSERT ON mine REFERENCING NEW TABLE AS rota_new_rows"
                 f" EXECUTE FUNCTION rota.{function}('1', 'x', '', '', '')".encode()
             )
 

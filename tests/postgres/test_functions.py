@@ -87,8 +87,9 @@ DEFINERS = {
     "ensure_partitions": "two instants at most 800 days apart; parents that are partitioned",
     "index_log_words": "an index that is called like its partition, which is one by pg_inherits;"
     " a span that close_log_spans wrote; its day is over, and no other object has the name",
-    "watch_row": "a trigger as watch_table makes them (is_watching), of a watch that is there",
-    "watch_rows": "the same, with its transition tables: names that nobody else can take",
+    "watch_row": "how it was called, by what the server says of the call (is_watching); a watch"
+    " that is there",
+    "watch_rows": "the same; that its transition tables' names are no table of the caller's",
 }
 _DEFINERS = """
     SELECT p.proname, p.proconfig, has_function_privilege('public', p.oid, 'EXECUTE')
@@ -127,7 +128,7 @@ def test_what_runs_as_the_owner_names_no_table_that_its_caller_may_have(
     assert len(rows) == len(DEFINERS) + 3
     named = {(name, table) for name, body in rows for table in _RELATION.findall(_code(body))}
     loose = {(name, table) for name, table in named if table not in known | _VARIABLES}
-    assert loose == {("watch_rows", "new_rows"), ("watch_rows", "old_rows")}
+    assert loose == {("watch_rows", "rota_new_rows"), ("watch_rows", "rota_old_rows")}
 
 
 def test_no_function_names_a_table_that_its_caller_may_have(conn: psycopg.Connection[Any]) -> None:
@@ -146,8 +147,10 @@ def test_no_function_names_a_table_that_its_caller_may_have(conn: psycopg.Connec
         loose |= {(name, match) for match in set(_TABLE.findall(text)) - own - known}
     # Transition tables; the last one's function runs as whoever has made the trigger.
     assert loose == {
-        ("watch_rows", "new_rows"), ("watch_rows", "old_rows"), ("count_decisions", "decided")
-    }  # fmt: skip
+        ("watch_rows", "rota_new_rows"),
+        ("watch_rows", "rota_old_rows"),
+        ("count_decisions", "decided"),
+    }
 
 
 _EXPRESSION = re.compile(r"\b([a-z_]+)\s*(?:\([a-z_, ]*\)\s*)?AS\s+(?:MATERIALIZED\s+)?\(")

@@ -23,8 +23,8 @@ CLIMBS = (
     CREATE TEMP TABLE bait (x integer);
     CREATE FUNCTION pg_temp.climb() RETURNS integer LANGUAGE plpgsql AS $$ BEGIN
         EXECUTE 'CREATE TABLE rota.climbed (who text)'; RETURN 1; END $$;
-    CREATE TEMP VIEW new_rows AS SELECT pg_temp.climb() AS x;
-    GRANT SELECT ON new_rows TO PUBLIC;
+    CREATE TEMP VIEW rota_new_rows AS SELECT pg_temp.climb() AS x;
+    GRANT SELECT ON rota_new_rows TO PUBLIC;
     CREATE TRIGGER climb AFTER INSERT ON bait
         FOR EACH STATEMENT EXECUTE FUNCTION rota.watch_rows('1', 'climbed', '', '', '');
     INSERT INTO bait VALUES (1)

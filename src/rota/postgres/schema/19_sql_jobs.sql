@@ -613,7 +613,8 @@ BEGIN
 END $$;
 
 -- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: returns how many rows
--- it removed, and whether it stopped at its limit.
+-- it removed, and whether it stopped at its limit. The table is locked as by DELETE before it is looked at: a trigger
+-- that somebody is making is seen, or waits.
 -- Called by: cleanup.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.apply_rule(rule integer, said jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -628,6 +629,7 @@ DECLARE
 BEGIN
     PERFORM rota.check_rule(rule, said);
     relation := rota.rule_table(rule, said);
+    EXECUTE format('LOCK TABLE %s IN ROW EXCLUSIVE MODE', relation);
     PERFORM rota.check_owners(rule, relation);
     size := coalesce((said ->> 'batch_size')::integer, 1000);
     batches := coalesce((said ->> 'max_batches')::integer, 100);

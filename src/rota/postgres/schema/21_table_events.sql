@@ -163,26 +163,18 @@ SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_merg
     SELECT count(nextval('rota.event_starts')) FROM generate_series(1, cardinality(runs));
 $$;
 
--- Whether a trigger that calls watch_rows or watch_row is one that watch_table makes, and its watch is still there:
--- whoever may execute these functions, which run as their owner, can write a trigger too. Without its transition tables
--- a name like new_rows would mean a table of the caller's, and a temporary table is nobody else's. False: the watch was
--- removed, so there is nothing to tell.
+-- Whether watch_rows or watch_row is called as watch_table has it called, and the watch is still there: whoever may
+-- execute these functions, which run as their owner, can write a trigger too. What the catalogue says of the trigger
+-- proves nothing, as it can be replaced while its statement runs. This asks for what cannot: how the call came about,
+-- and that the names of the transition tables are no table of the caller's, which would be read where the trigger has
+-- none. False: the watch was removed, so there is nothing to tell.
 -- Called by: watch_row, watch_rows.
-CREATE FUNCTION rota.is_watching(relation oid, trigger_name text, operation text, level text, watch text)
+CREATE FUNCTION rota.is_watching(relation oid, trigger_name text, is_fired_so boolean, watch text)
 RETURNS boolean LANGUAGE plpgsql STABLE SET jit = off AS $$
-DECLARE
-    wants_old constant boolean := level = 'STATEMENT' AND operation IN ('UPDATE', 'DELETE');
-    wants_new constant boolean := level = 'STATEMENT' AND operation IN ('INSERT', 'UPDATE');
-    is_ours   boolean;
 BEGIN
-    SELECT c.relpersistence <> 't' AND c.relkind IN ('r', 'p') AND operation IN ('INSERT', 'UPDATE', 'DELETE')
-        AND (t.tgtype & 66) = 0 AND ((t.tgtype & 1) = 1) = (level = 'ROW')
-        AND (NOT wants_old OR t.tgoldtable IS NOT DISTINCT FROM 'old_rows')
-        AND (NOT wants_new OR t.tgnewtable IS NOT DISTINCT FROM 'new_rows')
-        AND watch ~ '^[0-9]{1,18}$' INTO is_ours
-    FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-    WHERE t.tgrelid = relation AND t.tgname = trigger_name;
-    IF is_ours IS NOT TRUE THEN
+    IF (is_fired_so AND watch ~ '^[0-9]{1,18}$' AND to_regclass('rota_old_rows') IS NULL
+        AND to_regclass('rota_new_rows') IS NULL
+        AND EXISTS (SELECT FROM pg_class c WHERE c.oid = relation AND c.relpersistence <> 't')) IS NOT TRUE THEN
         RAISE EXCEPTION 'trigger "%" of % was not made by watch_table', trigger_name, relation::regclass
             USING ERRCODE = 'RO002', HINT = 'Drop it, and call watch_table for the table.';
     END IF;
@@ -203,17 +195,19 @@ DECLARE
     rows_from text;
     part      record;
 BEGIN
-    IF NOT rota.is_watching(TG_RELID, TG_NAME, TG_OP, 'STATEMENT', TG_ARGV[0]) THEN
+    IF NOT rota.is_watching(TG_RELID, TG_NAME,
+        (TG_WHEN, TG_LEVEL) = ('AFTER', 'STATEMENT') AND TG_OP <> 'TRUNCATE', TG_ARGV[0]) THEN
         RETURN NULL;
     END IF;
     rows_from := CASE TG_OP
-        WHEN 'INSERT' THEN format('(SELECT NULL::jsonb AS o, %s AS n FROM new_rows r)',
+        WHEN 'INSERT' THEN format('(SELECT NULL::jsonb AS o, %s AS n FROM rota_new_rows r)',
             rota.row_expression(TG_RELID, 'r', columns))
-        WHEN 'DELETE' THEN format('(SELECT %s AS o, NULL::jsonb AS n FROM old_rows r)',
+        WHEN 'DELETE' THEN format('(SELECT %s AS o, NULL::jsonb AS n FROM rota_old_rows r)',
             rota.row_expression(TG_RELID, 'r', columns))
         -- The server adds each row to both tables at once, so that their orders are the same.
-        ELSE format('(SELECT a.j AS o, b.j AS n FROM (SELECT row_number() OVER () AS i, %1$s AS j FROM old_rows r) a
-                      JOIN (SELECT row_number() OVER () AS i, %1$s AS j FROM new_rows r) b ON b.i = a.i)',
+        ELSE format('(SELECT a.j AS o, b.j AS n
+                      FROM (SELECT row_number() OVER () AS i, %1$s AS j FROM rota_old_rows r) a
+                      JOIN (SELECT row_number() OVER () AS i, %1$s AS j FROM rota_new_rows r) b ON b.i = a.i)',
             rota.row_expression(TG_RELID, 'r', columns)) END;
     -- In parts, so that a load of millions fits into memory.
     FOR part IN EXECUTE format('
@@ -242,7 +236,7 @@ DECLARE
     new_row   jsonb;
     lasting   jsonb;
 BEGIN
-    IF NOT rota.is_watching(TG_RELID, TG_NAME, TG_OP, 'ROW', TG_ARGV[0]) THEN
+    IF NOT rota.is_watching(TG_RELID, TG_NAME, (TG_WHEN, TG_LEVEL) = ('AFTER', 'ROW'), TG_ARGV[0]) THEN
         RETURN NULL;
     END IF;
     IF rota.is_plain_row(TG_RELID) THEN
@@ -354,10 +348,10 @@ BEGIN
                     FROM unnest(watch_table.update_of) u), '')
                               ELSE '' END,
                 found.full_name,
-                CASE WHEN tests <> '' THEN format('FOR EACH ROW WHEN (%s)', tests) ELSE CASE one
-                    WHEN 'insert' THEN 'REFERENCING NEW TABLE AS new_rows' WHEN 'delete'
-                        THEN 'REFERENCING OLD TABLE AS old_rows'
-                    ELSE 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows' END || ' FOR EACH STATEMENT' END,
+                CASE WHEN tests <> '' THEN format('FOR EACH ROW WHEN (%s)', tests) ELSE 'REFERENCING'
+                    || CASE WHEN one <> 'insert' THEN ' OLD TABLE AS rota_old_rows' ELSE '' END
+                    || CASE WHEN one <> 'delete' THEN ' NEW TABLE AS rota_new_rows' ELSE '' END
+                    || ' FOR EACH STATEMENT' END,
                 CASE WHEN tests <> '' THEN 'watch_row' ELSE 'watch_rows' END,
                 watch, prefix, coalesce(watch_table.columns::text, ''), watch_table.tenant,
                 coalesce(watch_table.tenant_column, ''));
