@@ -10,7 +10,8 @@ import pytest
 
 import rota
 from rota.engine.logs.log_indexes import LogIndexes
-from tests.anywhere.conftest import OWNER, WORKER
+from rota.postgres.migrate import migrate
+from tests.anywhere.conftest import OWNER, WORKER, as_role
 from tests.conftest import load_config
 from tests.database import Server
 from tests.sql_engine import Engine
@@ -374,3 +375,35 @@ def test_spans_of_partitions_have_a_bound(granted_url: str, call: str) -> None:
             conn.execute(f"SELECT {call}".encode())
         assert caught.value.sqlstate == "RO002"
         assert conn.execute(parts).fetchone() == before
+
+
+_SQUATTED = """
+CREATE SCHEMA rota;
+CREATE SEQUENCE rota.calls;
+CREATE VIEW rota.migrations AS
+    SELECT nextval('rota.calls')::integer AS number, 'baseline' AS name, 0 AS oldest_code;
+GRANT USAGE ON SCHEMA rota TO PUBLIC;
+GRANT ALL ON ALL TABLES IN SCHEMA rota TO PUBLIC;
+GRANT ALL ON SEQUENCE rota.calls TO PUBLIC;
+"""
+
+
+@pytest.mark.parametrize("by", ["a superuser", "another role"])
+def test_nobody_migrates_into_the_schema_of_another_role(roles: Server, by: str) -> None:
+    """It could replace whatever is in it, and what is there beforehand may be its own."""
+    with roles.fresh_database("template1") as url:
+        name = str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
+        with roles.open_admin(name) as admin:
+            admin.execute(f"GRANT CREATE ON DATABASE {name} TO {OWNER}, {WORKER}".encode())
+            with psycopg.connect(as_role(url, OWNER)) as owner:
+                owner.execute(_SQUATTED)
+            mine = roles.url(name) if by == "a superuser" else as_role(url, WORKER)
+            app = rota.App(config=load_config(mine, {}))
+            for call in (app.migrate, app.pending_migrations):
+                with pytest.raises(rota.SchemaError, match=f'belongs to role "{OWNER}"'):
+                    call()
+            app.close_sync()
+            assert admin.execute("SELECT is_called FROM rota.calls").fetchone() == (False,)
+            admin.execute("DROP SCHEMA rota CASCADE")
+            admin.execute(f"CREATE SCHEMA rota AUTHORIZATION {OWNER}".encode())
+            migrate(as_role(url, OWNER), "rota")  # who owns only the schema

@@ -150,7 +150,20 @@ def _refuse_other(found: Installed, schema: str) -> None:
         )
 
 
+def _check_owner(conn: Connection, schema: str) -> None:
+    """Refuse a schema that belongs to another role, before anything in it is read."""
+    row = conn.execute(
+        Statements(schema).get("migrate/stranger").encode(), {"schema": schema}
+    ).fetchone()
+    if row is not None:
+        raise SchemaError(
+            f'schema {schema!r} belongs to role "{row[0]}", whose code would run as yours',
+            hint=f'connect as "{row[0]}", or run: ALTER SCHEMA "{schema}" OWNER TO CURRENT_USER',
+        )
+
+
 def pending(conn: Connection, schema: str) -> list[Migration]:
+    _check_owner(conn, schema)
     found = installed(conn, schema)
     if found is not None:
         _refuse_other(found, schema)
@@ -181,6 +194,7 @@ def _check_encoding(conn: Connection) -> None:
 
 
 def _prepare(conn: Connection, schema: str) -> None:
+    _check_owner(conn, schema)
     statements = Statements(schema)
     while not installed(conn, schema):
         with suppress(*_MADE_MEANWHILE), conn.transaction():
