@@ -143,8 +143,9 @@ DECLARE
     marked  text[] := nullif(current_setting(lanes, true), '')::text[];
     marks   bigint[];
     -- blocks of the table that the transaction has read so far: what a lane costs, whatever else the machine does
-    before  bigint;
+    before  bigint := pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass);
     read    bigint;
+    is_slow boolean;          -- to find the tenants has read much: lanes without work, and without marks, are to blame
 BEGIN
     SELECT array_agg(t.name ORDER BY t.turn), array_agg(t.weight ORDER BY t.turn), array_agg(0) INTO names, weights,
         taken
@@ -152,7 +153,9 @@ BEGIN
           FROM rota.busy_tenants(of_queue, for_worker, CASE WHEN is_marked THEN marked END) AS b (name)
           CROSS JOIN LATERAL (SELECT rota.tenant_weight(b.name) AS weight) w
           WHERE NOT EXISTS (SELECT FROM rota.tenants p WHERE p.name = b.name AND rota.tenant_is_paused(p))) t;
-    before := pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass);
+    read := pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass);
+    is_slow := read - before > 200 + 20 * cardinality(names);
+    before := read;
     WHILE rest > 0 LOOP
         SELECT sum(w) INTO total FROM unnest(weights) w;
         EXIT WHEN coalesce(total, 0) = 0;
@@ -194,11 +197,12 @@ BEGIN
             IF n < share THEN
                 weights[i] := 0;
             END IF;
-            -- Marks cost a little, so that they are begun where a lane reads much for what is found in it; then they
-            -- follow after some hundred runs, in whatever portions.
+            -- Marks cost a little, so that they are begun where a lane, or the search for the tenants, reads much for
+            -- what is found; then they follow after some hundred runs, in whatever portions.
             read := pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass);
             IF n > 0 AND (names[i] = ANY (marked) AND random() < n / 200.0
-                OR coalesce(cardinality(marked), 0) + cardinality(moving) < 100 AND read - before > 200 + 20 * n) THEN
+                OR coalesce(cardinality(marked), 0) + cardinality(moving) < 100
+                    AND (is_slow OR read - before > 200 + 20 * n)) THEN
                 moving := moving || names[i];
             END IF;
             before := read;
@@ -238,18 +242,28 @@ BEGIN
         false);
 END $$;
 
--- Whether a lane has work behind the marks of this worker.
+-- Whether a lane has work behind the marks of this worker. Priorities without a mark are asked together.
 -- Called by: busy_tenants.
 CREATE FUNCTION rota.has_more(for_worker bigint, of_queue text, of_tenant text) RETURNS boolean LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET jit = off AS $$
 DECLARE
     marks bigint[] := rota.marks_of(for_worker, of_queue, of_tenant);
+    low   integer := -1;
 BEGIN
-    RETURN EXISTS (SELECT FROM generate_series(0, 9) AS g (priority) CROSS JOIN LATERAL (
-        SELECT FROM rota.open_runs o
-        WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = of_tenant
-          AND o.priority = g.priority::smallint AND o.seq > marks[g.priority + 1] LIMIT 1) o);
+    FOR p IN 0..10 LOOP
+        CONTINUE WHEN marks[p + 1] = 0;
+        IF p > low + 1 AND EXISTS (SELECT FROM rota.open_runs o
+               WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = of_tenant
+                 AND o.priority > low AND o.priority < p)
+           OR EXISTS (SELECT FROM rota.open_runs o
+               WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = of_tenant
+                 AND o.priority = p AND o.seq > marks[p + 1]) THEN
+            RETURN true;
+        END IF;
+        low := p;
+    END LOOP;
+    RETURN false;
 END $$;
 
 -- The tenants that have work in a queue: one index probe for each. Of very many each call names some, and the next one

@@ -27,6 +27,8 @@ DECLARE
     began constant timestamptz := clock_timestamp();
     -- keys of which this session has marks; NULL: none, or it is time to look without them
     marked text[] := CASE WHEN rota.walk_in() > 0 THEN rota.marked_keys() END;
+    before bigint;
+    is_slow boolean;   -- to find the keys has read much: keys of which nobody waits, and without marks, are to blame
 BEGIN
     admitted := 0;
     last_key := '';
@@ -39,6 +41,7 @@ BEGIN
         RETURN;
     END IF;
     adopted := rota.adopt_runs(max_runs);
+    before := rota.blocks_of_limits();
     waited := ARRAY(SELECT rota.waited_keys(after_key, most, marked));
     is_waiting := waited <> '{}' OR after_key <> '';
     IF cardinality(waited) = most THEN
@@ -46,6 +49,7 @@ BEGIN
         next_seconds := 0.05;
     END IF;
     keys := ARRAY(SELECT rota.keys_with_room(waited, clock, marked));
+    is_slow := rota.blocks_of_limits() - before > 200 + 20 * greatest(cardinality(waited), cardinality(keys));
     -- To each its share, so that a long line leaves something to the others.
     share := greatest(max_runs / greatest(cardinality(keys), 1), 1);
     FOREACH one IN ARRAY keys LOOP
@@ -54,7 +58,7 @@ BEGIN
             prefix := split_part(one, ':', 1);
             of_limit := rota.limit_of(one);
         END IF;
-        got := rota.admit_key(of_limit, one, share, one = ANY (marked));
+        got := rota.admit_key(of_limit, one, share, one = ANY (marked), is_slow);
         admitted := admitted + got.admitted;
         queues := queues || got.touched;
         ready := ready || got.ready;
@@ -95,7 +99,7 @@ END $$;
 -- admitted, both less a margin for what commits in another order. They are for speed only: a turn without them about
 -- once a second finds the rest. A sequence keeps none of its line, whose order is strict. A turn over a thousand keys
 -- asks for marks a thousand times: this and the next are without settings, so that they are inlined.
--- Called by: line_of, mark_key, next_waited, rate_wait, take_others, take_slots.
+-- Called by: is_waited, keys_with_room, line_of, mark_key, rate_wait, take_others, take_slots.
 CREATE FUNCTION rota.key_marks(of_key text) RETURNS text[] LANGUAGE sql STABLE AS $$
     SELECT nullif(current_setting('rota' || '.key_' || md5(of_key), true), '')::text[]
 $$;
@@ -145,7 +149,6 @@ DECLARE
     last   text := after_key;
     beyond text;
     found  text;
-    marks  bigint[];
 BEGIN
     LOOP
         beyond := (SELECT min(m COLLATE "C") FROM unnest(marked) m WHERE m COLLATE "C" > last);
@@ -155,15 +158,33 @@ BEGIN
         IF found IS NOT NULL OR beyond IS NULL THEN
             RETURN found;
         END IF;
-        marks := (rota.key_marks(beyond))[3:12]::bigint[];
-        IF EXISTS (SELECT FROM generate_series(0, 9) AS g (priority) CROSS JOIN LATERAL (
-            SELECT FROM rota.open_runs o
-            WHERE o.held_by = 'limit' AND o.limit_key = beyond AND o.priority = g.priority::smallint
-              AND o.seq > marks[g.priority + 1] LIMIT 1) o) THEN
+        IF rota.is_waited(beyond) THEN
             RETURN beyond;
         END IF;
         last := beyond;
     END LOOP;
+END $$;
+
+-- Whether somebody waits for a key behind its marks. Priorities without a mark are asked together.
+-- Called by: next_waited.
+CREATE FUNCTION rota.is_waited(of_key text) RETURNS boolean LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET jit = off AS $$
+DECLARE
+    marks bigint[] := (rota.key_marks(of_key))[3:12];
+    low   integer := -1;
+BEGIN
+    FOR p IN 0..10 LOOP
+        CONTINUE WHEN marks[p + 1] = 0;
+        IF p > low + 1 AND EXISTS (SELECT FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
+               AND o.priority > low AND o.priority < p)
+           OR EXISTS (SELECT FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
+               AND o.priority = p AND o.seq > marks[p + 1]) THEN
+            RETURN true;
+        END IF;
+        low := p;
+    END LOOP;
+    RETURN false;
 END $$;
 
 -- The keys that somebody waits for, from the next one on.
@@ -190,12 +211,13 @@ LANGUAGE sql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off AS $$
     SELECT DISTINCT k.key FROM (
-        -- Keys with marks are looked at in any case, which is cheap; what was given back of the others is between them.
+        -- What was given back of the keys without marks is between those with marks.
         SELECT r.key FROM (SELECT coalesce(lag(m) OVER (ORDER BY m), '') AS low, m AS high
             FROM (SELECT u COLLATE "C" AS m FROM unnest(marked || '~'::text) u) o) g
         CROSS JOIN LATERAL (SELECT f.key FROM rota.limit_releases f WHERE f.key > g.low AND f.key < g.high LIMIT 5000) r
         UNION ALL
-        SELECT unnest(marked)
+        SELECT m FROM unnest(marked) m WHERE m = ANY (waited) OR EXISTS (SELECT FROM rota.limit_releases f
+            WHERE f.key = m AND f.id > coalesce((rota.key_marks(m))[2]::bigint, 0))
         UNION ALL
         SELECT w FROM unnest(waited) w
         LEFT JOIN rota.limits l ON l.id = substr(split_part(w, ':', 1), 2)::bigint
@@ -210,8 +232,8 @@ $$;
 
 -- Admits the runs that wait for one key of a limit, as many as there is room for; without a limit, all.
 -- Called by: admit_runs.
-CREATE FUNCTION rota.admit_key(l rota.limits, of_key text, max_runs integer, is_marked boolean, OUT admitted integer,
-    OUT is_held boolean, OUT is_more boolean, OUT ready bigint[], OUT touched text[])
+CREATE FUNCTION rota.admit_key(l rota.limits, of_key text, max_runs integer, is_marked boolean, is_slow boolean,
+    OUT admitted integer, OUT is_held boolean, OUT is_more boolean, OUT ready bigint[], OUT touched text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     clock  timestamptz;
@@ -287,7 +309,7 @@ BEGIN
                 THEN rota.rate_wait(l, s, of_key, clock, ready, is_marked) END
         WHERE u.ctid = counter.place RETURNING u.ctid INTO counter.place;
     END IF;
-    IF rota.blocks_of_limits() - before > 200 + 20 * taken AND l.on_full = 'wait'
+    IF (is_slow OR rota.blocks_of_limits() - before > 200 + 20 * taken) AND l.on_full = 'wait'
        AND coalesce(cardinality(rota.marked_keys()), 0) < 100 OR of_key = ANY (rota.marked_keys()) THEN
         PERFORM rota.mark_key(of_key, counter.place, counter.released,
             CASE WHEN l.kind <> 'sequence' THEN ready[1:coalesce(sure, cardinality(ready))] END);
@@ -307,7 +329,7 @@ BEGIN
 END $$;
 
 -- Blocks of the tables of limits that the transaction has read so far. Inlined.
--- Called by: admit_key.
+-- Called by: admit_key, admit_runs.
 CREATE FUNCTION rota.blocks_of_limits() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass)
          + pg_stat_get_xact_blocks_fetched('rota.limit_slots'::regclass)
