@@ -39,6 +39,7 @@ PAGES = (
     "/schedules",
     "/schedules?state=paused&order=next",
     "/schedules?job=nothing",
+    "/selected/schedules?verb=pause&pick=digest",
     "/schedules/{schedule}",
     "/schedules/paused",
     "/schedules/off",

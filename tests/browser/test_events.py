@@ -24,3 +24,14 @@ async def test_replay_and_stop_watching(place: Place, open_tab: OpenTab, scripts
     await expect(tab.page.locator("main")).to_contain_text("was dropped")
     await do(tab, "remove", reason="no more", said="is removed")
     assert audit(place) == ("watch.deleted", "grace", "no more")
+
+
+@acts("/watches/add")
+async def test_watch_a_table(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
+    await tab.open("/watches/add")
+    await tab.page.fill("[name=table]", "public.sessions")
+    await tab.page.fill("[name=reason]", "to see who comes")
+    await tab.page.locator("main button.primary").click()
+    await expect(tab.page.locator("main")).to_contain_text("public.sessions")
+    assert audit(place) == ("watch.created", "grace", "to see who comes")

@@ -97,3 +97,65 @@ async def test_back_to_the_code(place: Place, open_tab: OpenTab, scripts: bool) 
     await tab.open("/schedules/poll")
     await do(tab, "reset", reason="fixed", said="Reset to the code: interval")
     assert (await place.app.schedules.get("poll")).interval_seconds == 60
+
+
+@both_ways
+@acts("/selected/schedules")
+async def test_the_selected(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/schedules?order=next")
+    for name in ("digest", "hourly"):
+        await tab.page.get_by_label(f"Select {name}", exact=True).check()
+    await tab.page.locator("button[value=pause]").click()
+    question = tab.page.locator("form.dialog")
+    await expect(question.locator("h1")).to_have_text("Pause 2 schedules?")
+    await question.locator("button.primary").click()
+    await expect(question.locator("#e-reason")).to_contain_text("Enter a reason")
+    await question.locator("[name=reason]").fill("the provider is down")
+    await question.locator("button.primary").click()
+    await done(tab, "Pause: 2 schedules")
+    assert tab.page.url == f"{place.base}/schedules?order=next"
+    paused = await place.app.schedules.list(state="paused")
+    assert {one.name for one in paused} == {"digest", "hourly", "paused"}
+
+
+async def test_keys_move_over_schedules_not_over_their_switches(
+    place: Place, open_tab: OpenTab
+) -> None:
+    tab: Tab = await open_tab(place)
+    await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await tab.open("/schedules")
+    keys = tab.page.keyboard
+    await keys.press("j")
+    await keys.press("y")
+    await expect(tab.page.locator(".toast").first).to_have_text("Copied")
+    assert await tab.page.evaluate("navigator.clipboard.readText()") == "digest"
+    await keys.press("x")
+    await expect(tab.page.locator("[data-picked]")).to_have_text("1 schedule selected")
+    await keys.press("Escape")
+    await keys.press("Enter")
+    await tab.page.wait_for_url(f"{place.base}/schedules/digest")
+
+
+async def test_a_question_is_answered_where_it_was_asked(place: Place, open_tab: OpenTab) -> None:
+    """The needed field has the focus, what is wrong is told in the dialog, and the list stays."""
+    tab: Tab = await open_tab(place)
+    await tab.open("/schedules?job=send_mail")
+    row = tab.page.locator('tr[data-id="digest"]')
+    await row.locator("summary").click()
+    await row.locator("text=Pause…").click()
+    dialog = tab.page.locator("#dialog")
+    await expect(dialog.locator("[name=reason]")).to_be_focused()
+    await dialog.locator("[name=until]").fill("soon")
+    await tab.page.keyboard.press("Enter")
+    await expect(dialog.locator("[name=until]")).to_be_focused()
+    await expect(dialog.locator("[name=until]")).to_have_attribute("aria-invalid", "true")
+    await dialog.locator("[name=until]").fill("2h")
+    await dialog.locator("[name=reason]").fill("new templates")
+    await tab.page.keyboard.press("Enter")
+    await done(tab, "Schedule digest paused until")
+    assert tab.page.url == f"{place.base}/schedules?job=send_mail"
+    await tab.page.locator("#toasts a").click()
+    await tab.page.wait_for_url(f"{place.base}/schedules/digest")
+    await do(tab, "delete", reason="gone", said="Schedule digest deleted")
+    assert tab.page.url == f"{place.base}/schedules", "its page is gone"

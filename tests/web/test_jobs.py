@@ -26,7 +26,7 @@ async def known(shop: rota.App) -> rota.App:
 
 async def test_the_list(web: Browser, known: rota.App, engine: Engine) -> None:
     await web.get("/jobs")
-    assert "send active mail on demand 1 0 0 none" in web.text
+    assert "send mail on demand 1 0 0 none" in web.text
     assert 'href="/jobs/send"' in web.page
     assert "rota.prune" not in web.text
 

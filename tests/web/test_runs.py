@@ -18,6 +18,7 @@ from rota.web.expected import Expected, expected_of
 from rota.web.frames import parts_of
 from rota.web.life_picture import picture_of
 from rota.web.run_query import RunQuery
+from rota.web.run_text import told_of
 from tests.web.conftest import Browser
 
 TRACEBACK = """Traceback (most recent call last):
@@ -45,6 +46,24 @@ async def test_the_list_and_its_filters(web: Browser, shop: rota.App) -> None:
     assert "Remove the filter job clean" in web.page
     await web.get("/runs?key=none")
     assert "Nothing matches" in web.text
+
+
+async def test_rows_say_which_run_it_is_and_what_failed(web: Browser, shop: rota.App) -> None:
+    await shop.runs.enqueue("send", {"user_id": 98, "locale": "de"}, key="order-98")
+    await shop.runs.enqueue("boom", {"text": "no <b>stock</b>"}, max_attempts=1)
+    await run_due(shop)
+    await web.get("/runs?job=send")
+    assert "key= order-98 locale= de user_id= 98" in web.text
+    await web.get("/runs?job=boom")
+    assert "RuntimeError no <b>stock</b> text= no <b>stock</b>" in web.text
+    assert "<b>stock" not in web.page
+
+
+def test_long_values_of_a_payload_are_cut() -> None:
+    run: Any = SimpleNamespace(key=None, payload={"a": "x" * 500, "b": [1, {"c": 2}], "d": None})
+    (_, long), *rest = told_of(run)
+    assert len(long) < 70
+    assert rest == [("b", '[1, {"c": 2}]'), ("d", "null")]
 
 
 async def test_what_somebody_types(web: Browser, shop: rota.App) -> None:

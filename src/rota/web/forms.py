@@ -19,6 +19,8 @@ from rota.model.instants import LONGEST_SECONDS
 from rota.web.session import CSRF, is_masked
 
 MOST_FIELDS = 2000
+# Key in the ASGI scope: the page on which a question was asked in a dialog.
+CAME_FROM = "rota.came_from"
 
 
 class Form(Mapping[str, str]):
@@ -60,6 +62,8 @@ async def read_form(request: Request) -> Form:
         raise ProblemError(400, "malformed", "a field contains a NUL character")
     form = Form(pairs)
     _check_csrf(request, form)
+    if came := form.text("came_from"):
+        request.scope[CAME_FROM] = inside(came)
     return form
 
 

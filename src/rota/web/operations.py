@@ -97,7 +97,7 @@ def routes_of(
     commands = commands_of(many)
     for operation in operations_of(commands, "web"):
         suggest = (suggests or {}).get(operation.verb)
-        form = _OperationForm(commands.noun, operation, starts.get(operation.verb), suggest)
+        form = OperationForm(commands.noun, operation, starts.get(operation.verb), suggest)
         if not operation.has_target:
             yield Route(f"/{many}/{operation.word}", form.ask)
             yield Route(f"/{many}/{operation.word}", form.act, methods=["POST"])
@@ -109,9 +109,13 @@ def routes_of(
         yield Route(f"/{many}/{form.part}/{operation.word}", form.act, methods=["POST"])
 
 
-class _OperationForm:
+class OperationForm:
     def __init__(
-        self, noun: Noun, operation: Operation, start: Start | None, suggest: Suggest | None
+        self,
+        noun: Noun,
+        operation: Operation,
+        start: Start | None = None,
+        suggest: Suggest | None = None,
     ) -> None:
         self._noun, self._operation = noun, operation
         self._start, self._suggest = start, suggest
@@ -123,6 +127,27 @@ class _OperationForm:
     def part(self) -> str:
         """The part of the address that names the target."""
         return f"{{{self._key}{':int' if self._operation.target.kind == 'whole' else ''}}}"
+
+    @property
+    def operation(self) -> Operation:
+        return self._operation
+
+    def read(self, form: Form, request: Request) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the arguments, and what is wrong beside their fields."""
+        problems: dict[str, str] = {}
+        given = self._read(form, request, problems)
+        if not form.text("reason") and not self._operation.is_reason_optional:
+            problems["reason"] = REASON
+        return given, problems
+
+    def inputs(self, texts: Mapping[str, str], wrong: Mapping[str, str]) -> list[Input]:
+        return [
+            *(input_of(one, texts.get(one.name, ""), wrong.get(one.name)) for one in self._inputs),
+            Input(
+                "reason", "Reason", texts.get("reason", ""), "kept in the audit",
+                is_required=not self._operation.is_reason_optional, error=wrong.get("reason"),
+            ),
+        ]  # fmt: skip
 
     def _is_new(self, request: Request) -> bool:
         return self._key not in request.path_params
@@ -164,11 +189,8 @@ class _OperationForm:
         form = await read_form(request)
         is_new = self._is_new(request)
         where = self._where(scope, form)
-        problems: dict[str, str] = {}
-        given = self._read(form, request, problems)
+        given, problems = self.read(form, request)
         await self._leave_out(scope, form, given, problems)
-        if not form.text("reason") and not self._operation.is_reason_optional:
-            problems["reason"] = REASON
         if is_new and where and not problems and await self._exists(scope, where):
             problems["name"] = f"{self._noun.one.capitalize()} {where['name']} already exists."
         if not problems:
@@ -281,12 +303,8 @@ class _OperationForm:
         name = "" if record is None else str(self._noun.key_of(record))
         inputs = [
             *(_target_inputs(operation, texts, wrong) if record is None else ()),
-            *(input_of(one, texts.get(one.name, ""), wrong.get(one.name)) for one in self._inputs),
-            Input(
-                "reason", "Reason", texts.get("reason", ""), "kept in the audit",
-                is_required=not operation.is_reason_optional, error=wrong.get("reason"),
-            ),
-        ]  # fmt: skip
+            *self.inputs(texts, wrong),
+        ]
         verb = (operation.verb if name else "create").capitalize()
         title = operation.title or f"{verb} {self._noun.one}"
         is_new = operation.has_target and not name

@@ -24,6 +24,7 @@ from rota.web.access import Authenticator, Viewer
 from rota.web.api_reference import Reference
 from rota.web.context import Flash, Frame, Page
 from rota.web.forecasts import Forecasts
+from rota.web.forms import CAME_FROM
 from rota.web.render import render
 from rota.web.session import CSRF, delete_cookie, mask, new_csrf, set_cookie
 from rota.web.shared_reads import SharedReads
@@ -36,6 +37,8 @@ SAID, ZONE, THEME = "rota_said", "rota_zone", "rota_theme"
 # tokens.
 MARK = "rota.mark"
 THEMES = ("light", "dark")
+# Response header: the page that a script opens after an action.
+GO = "X-Rota-Go"
 
 
 @dataclass
@@ -113,6 +116,12 @@ class PageScope(RequestScope):
             delete_cookie(response, self.request, SAID)
         return response
 
+    def _is_left(self, came: str, path: str) -> bool:
+        """Return whether the page that asked is there after the action. `/jobs/a/rename` and
+        `/jobs/a/delete` lead elsewhere than to `/jobs/a`, so that is gone."""
+        subject = self.request.url.path.removeprefix(self.root).rpartition("/")[0]
+        return unquote(_bare(came)) != unquote(subject) or _bare(came) == _bare(path)
+
     async def _shell(self, section: str, token: str, is_offline: bool) -> Frame:
         cookies = self.request.cookies
         watch = self.web.watch
@@ -136,13 +145,23 @@ class PageScope(RequestScope):
         )
 
     def go(self, path: str, said: str | None = None, *, see: str | None = None) -> Response:
-        """Redirect after an action to a page that shows the result once."""
+        """Redirect after an action to a page that shows the result once: to the one that asked, if
+        that was a dialog and the page still exists; it links to `path` then."""
         self.web.watch.forget()
-        response = RedirectResponse(f"{self.root}{path}", 303)
+        came = self.request.scope.get(CAME_FROM)
+        if came is not None and self._is_left(came, path):
+            path, see = came, see or (None if _bare(came) == _bare(path) else path)
+        response: Response = RedirectResponse(f"{self.root}{path}", 303)
+        if self.request.headers.get("x-rota-part"):  # a script follows by itself
+            response = Response(status_code=204, headers={GO: f"{self.root}{path}"})
         if said is not None:
             text = quote(json.dumps([said[:500], see]))
             set_cookie(response, self.request, SAID, text, seconds=60)
         return response
+
+
+def _bare(path: str) -> str:
+    return path.partition("?")[0]
 
 
 def zone_of(request: Request) -> tzinfo:

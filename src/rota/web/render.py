@@ -19,6 +19,7 @@ from rota.model.log_volume import LogVolume
 from rota.model.strip import WORDS
 from rota.web import assets, charts, time_text
 from rota.web.context import Frame, Page
+from rota.web.run_text import told_of
 
 
 @cache
@@ -40,6 +41,7 @@ def environment() -> jinja2.Environment:
         "pretty": pretty,
         "coded": coded,
         "shell_word": shlex.quote,
+        "told": told_of,
     }
     found.filters |= filters
     found.globals |= {

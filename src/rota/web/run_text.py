@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from rota.model.run import RunInfo
 from rota.model.states import OPEN_STATES, RETRIABLE_STATES
@@ -18,6 +20,7 @@ _HOLDS = {
     "payload": "no live worker accepts its payload",
     "suspect": "was lost with its worker; waits to be isolated",
 }
+_MOST_VALUES, _LONGEST = 6, 60
 _CANCELLABLE = frozenset[str](OPEN_STATES)
 _RETRIABLE = frozenset[str](RETRIABLE_STATES)
 
@@ -54,6 +57,22 @@ def note_of(run: RunInfo, now: datetime) -> Note:
             return Note(run.end_reason or "")
         case _:
             return Note(first_line(run.message))
+
+
+def told_of(run: RunInfo) -> list[tuple[str, str]]:
+    """Return what tells the run from others of its job: its key and the start of its payload."""
+    found = [("key", run.key)] if run.key else []
+    payload: Any = run.payload  # psql may store other JSON than an object
+    if not isinstance(payload, dict):
+        payload = {"payload": payload}
+    found += [(_brief(name), _brief(value)) for name, value in list(payload.items())[:_MOST_VALUES]]
+    return found
+
+
+def _brief(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = " ".join(text[: 2 * _LONGEST].split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def first_line(text: str | None) -> str:

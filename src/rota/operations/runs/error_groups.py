@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Unpack
 
@@ -86,6 +87,11 @@ class ErrorCommands(Commands):
     def standings(self, **filters: Unpack[ErrorFilters]) -> Plan[dict[str, int]]:
         """The number of groups by standing, whenever they occurred."""
         return error_groups.count_standings(filters)
+
+    @command
+    def types(self, groups: Collection[GroupId]) -> Plan[dict[str, str]]:
+        """The type of the errors of each of these groups."""
+        return error_groups.read_types(groups)
 
     @command
     def get(self, group: GroupId, *, since: Range = DAY) -> Plan[ErrorDetails]:

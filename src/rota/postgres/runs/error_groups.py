@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -61,6 +61,14 @@ def list_errors(
     span = yield from _range(since)
     found = yield from _read_page(filters, span, is_active, order, None, limit)
     return list(found.items)
+
+
+def read_types(groups: Collection[str]) -> Plan[dict[str, str]]:
+    """The type of the errors of each group; those that have not been added up yet are left out."""
+    if not groups:
+        return {}
+    rows = yield Execute("errors/types", {"ids": list(groups)})
+    return {row["id"]: row["error_type"] for row in rows}
 
 
 def count_standings(filters: ErrorFilters) -> Plan[dict[str, int]]:

@@ -158,7 +158,7 @@ async def show_error(request: Request) -> Response:
         trace=frames.parts_of(details.traceback) if details.traceback else [],
         traits=[trait for trait in details.traits if trait.name != "job" or len(trait.shares) > 1],
         failed=await _failed(scope, group.id),
-        runs=[RunRow.of(run, now) for run in runs.runs],
+        runs=[RunRow.of(run, now, {}) for run in runs.runs],
         runs_path=f"/runs?{urlencode({'group': group.id})}",
         retry_path=_retry(group.id),
         history=list(history.items),

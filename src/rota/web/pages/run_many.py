@@ -73,7 +73,7 @@ class ManyQuestion(Page):
     found: RunCounts
     has_worker: bool
     given: Form
-    error: str | None = None
+    wrong: dict[str, str]
 
     @property
     def title(self) -> str:
@@ -97,12 +97,12 @@ async def ask(request: Request) -> Response:
 
 
 async def _ask(
-    scope: PageScope, picked: Picked, given: Form | None = None, error: str | None = None
+    scope: PageScope, picked: Picked, given: Form | None = None, **wrong: str
 ) -> Response:
     found = await picked.count(scope)
     workers = await scope.workers.page(status="live", limit=1)
-    question = ManyQuestion(picked, found, bool(workers.items), given or Form([]), error)
-    return await scope.show(question, status=422 if error else 200)
+    question = ManyQuestion(picked, found, bool(workers.items), given or Form([]), wrong)
+    return await scope.show(question, status=422 if wrong else 200)
 
 
 async def act(request: Request) -> Response:
@@ -111,7 +111,7 @@ async def act(request: Request) -> Response:
     scope.check(f"runs.{picked.verb}")
     count = form.get("count", "")
     if picked.verb == "delete" and count != "1" and form.text("typed") != count:
-        return await _ask(scope, picked, form, f"Type {count} to confirm.")
+        return await _ask(scope, picked, form, typed=f"Type {count} to confirm.")
     if picked.ids:
         return await _act_on_picked(scope, picked, form)
     try:
@@ -120,9 +120,13 @@ async def act(request: Request) -> Response:
             picked.verb, rate=rate, reason=form.text("reason"), **picked.query.filters
         )
     except ValueError:
-        return await _ask(scope, picked, form, "Enter a number of runs per second, such as 50.")
+        return await _ask(
+            scope, picked, form, rate="Enter a number of runs per second, such as 50."
+        )
     except FilterError as error:
-        return await _ask(scope, picked, form, refusal(error))
+        return await _ask(
+            scope, picked, form, **{"rate" if error.field == "rate" else "": refusal(error)}
+        )
     return scope.go(f"/bulk/{action.id}", f"Bulk action {action.id} is started")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -20,7 +21,7 @@ from rota.model.states import RUN_STATES
 from rota.web.context import Page
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.run_query import RunQuery
-from rota.web.run_text import Note, can_cancel, can_delete, can_retry, counted, note_of
+from rota.web.run_text import Note, can_cancel, can_delete, can_retry, counted, note_of, told_of
 
 PAGE_SIZE = 50
 _MOST_KINDS = 6
@@ -44,12 +45,14 @@ class RunRow:
     running_since: datetime | None
     progress: float | None
     note: Note
+    error_type: str
+    payload: list[tuple[str, str]]
     can_cancel: bool
     can_retry: bool
     verbs: str
 
     @classmethod
-    def of(cls, run: RunInfo, now: datetime) -> RunRow:
+    def of(cls, run: RunInfo, now: datetime, types: Mapping[str, str]) -> RunRow:
         fitting = {"retry": can_retry(run), "cancel": can_cancel(run), "delete": can_delete(run)}
         return cls(
             id=run.id,
@@ -66,6 +69,8 @@ class RunRow:
             running_since=run.started_at if run.state == "running" else None,
             progress=run.progress if run.state == "running" else None,
             note=note_of(run, now),
+            error_type=types.get(run.error_group or "", ""),
+            payload=told_of(run),
             can_cancel=can_cancel(run),
             can_retry=can_retry(run),
             verbs=" ".join(verb for verb, fits in fitting.items() if fits),
@@ -136,8 +141,9 @@ async def list_runs(request: Request) -> Response:
     )
     counts = {count.state: count for count in await _counts(scope, query)}
     now = await scope.now()
+    types = await scope.errors.types({run.error_group for run in found.runs if run.error_group})
     page = RunsPage(
-        runs=[RunRow.of(run, now) for run in found.runs],
+        runs=[RunRow.of(run, now, types) for run in found.runs],
         query=query,
         tabs=_tabs(query, counts),
         matching=_matching(query, counts),

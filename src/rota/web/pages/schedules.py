@@ -19,6 +19,7 @@ from rota.model.schedule_info import ScheduleInfo
 from rota.model.strip import Strip
 from rota.web.context import Page
 from rota.web.page_scope import PageScope
+from rota.web.selected import selected_of
 
 STATES = ("active", "pending", "paused", "disabled", "parked", "finished")
 ORDERS = dict(
@@ -45,6 +46,18 @@ class ScheduleRow:
     paths: dict[str, str]
     strip: Strip
     state: str
+
+    @property
+    def pick(self) -> str:
+        """Its part of an address, by which a selection names it."""
+        return self.path.removeprefix("/schedules/")
+
+    @property
+    def verbs(self) -> str:
+        """What a selection may do with it."""
+        one = self.schedule
+        switch = "disable" if one.is_enabled else "enable"
+        return f"trigger {'pause' if one.paused_at is None else 'resume'} {switch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,4 +229,7 @@ def _read(request: Request) -> ScheduleQuery:
     )
 
 
-routes = [Route("/schedules", list_schedules)]
+routes = [
+    Route("/schedules", list_schedules),
+    *selected_of("schedules", ("trigger", "pause", "resume", "enable", "disable")),
+]

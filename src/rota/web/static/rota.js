@@ -55,10 +55,49 @@ async function askAt(address) {
   const answer = await fetch(address, { headers: { "X-Rota-Part": "question", "HX-Request": "true" } }).catch(() => null);
   clearTimeout(slow);
   if (!answer?.ok) return location.assign(address);
-  htmx.swap(dialog, await answer.text(), { swapStyle: "innerHTML" });
-  if (!dialog.open) dialog.showModal();
-  dialog.querySelector("[autofocus], .input, .btn.primary")?.focus();
+  showQuestion(dialog, await answer.text());
 }
+
+/* The first field that needs something has the focus. */
+function showQuestion(dialog, text) {
+  htmx.swap(dialog, text, { swapStyle: "innerHTML" });
+  all("details.menu[open]").forEach((one) => { one.open = false; });
+  if (!dialog.open) dialog.showModal();
+  const needs = all(".input[required]", dialog).find((one) => !one.value);
+  (dialog.querySelector("[aria-invalid=true]") ?? needs ?? dialog.querySelector(".input, .btn.primary"))?.focus();
+}
+
+/* An answer is sent from where one is: what is wrong with it is told in the dialog, and the list is
+   still there afterwards. */
+async function send(form, button) {
+  const fields = new URLSearchParams(new FormData(form, button));
+  fields.set("came_from", location.pathname.slice(root.length) + location.search);
+  if (button) button.disabled = true;
+  const answer = await fetch(form.action, {
+    method: "POST", body: fields, headers: { "X-Rota-Part": "question", "HX-Request": "true" },
+  }).catch(() => null);
+  const to = answer?.headers.get("X-Rota-Go") ?? answer?.headers.get("HX-Redirect");
+  if (to) return location.assign(to);
+  const text = await answer?.text();
+  if (answer?.status === 422 && text.includes("<form")) return showQuestion(form.closest("dialog"), text);
+  if (button) button.disabled = false;
+  const told = text && new DOMParser().parseFromString(text, "text/html").querySelector(".note");
+  form.querySelector(".note[role=alert]")?.remove();
+  form.querySelector(".stack").prepend(told || note("The server does not respond."));
+}
+
+function note(text) {
+  const one = Object.assign(document.createElement("p"), { className: "note failed", textContent: text });
+  one.setAttribute("role", "alert");
+  return one;
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target.closest("#dialog form[method=post]");
+  if (!form) return;
+  event.preventDefault();
+  send(form, event.submitter);
+});
 
 function skeleton() {
   const one = document.createElement("div");
@@ -84,12 +123,14 @@ document.addEventListener("click", (event) => {
   }
 });
 
-/* A menu opens to the left of its button, or to the right where it would leave the screen. */
+/* A menu opens to the left of its button and below it, or else where it does not leave the screen. */
 document.addEventListener("toggle", (event) => {
   const pop = event.target.matches?.("details.menu[open]") && event.target.querySelector(".pop");
   if (!pop) return;
-  pop.classList.remove("to-right");
-  pop.classList.toggle("to-right", pop.getBoundingClientRect().left < 0);
+  pop.classList.remove("to-right", "to-top");
+  const place = pop.getBoundingClientRect();
+  pop.classList.toggle("to-right", place.left < 0);
+  pop.classList.toggle("to-top", place.bottom > innerHeight && place.height < place.top);
 }, true);
 
 /* Browsers offer the clipboard over HTTPS and on this machine only; elsewhere a selection is copied. */

@@ -1,4 +1,4 @@
-/* The list of runs: completion of the filter, and the selection. Both work without this file: what is
+/* Lists: completion of the filter of runs, and the selection of runs, schedules and queues. Both work without this file: what is
    typed is a form, and the boxes are one. */
 "use strict";
 (() => {
@@ -98,11 +98,9 @@
 
   /* ------------------------------------------------------------ selection */
 
-  const PAST = { retry: "retried", cancel: "cancelled", delete: "deleted" };
-
   function selection() { return document.querySelector("form[data-selection]"); }
 
-  function boxes(form) { return [...form.querySelectorAll("input[name=id]")]; }
+  function boxes(form) { return [...form.querySelectorAll("td.pick input")]; }
 
   function tell() {
     const form = selection();
@@ -120,18 +118,18 @@
     bar.querySelector("[data-clear]").hidden = false;
     bar.querySelector("[data-picked]").textContent = isAll
       ? `All ${whole.dataset.count} that match`.replace("  ", " ")
-      : `${picked.length} ${picked.length === 1 ? "run" : "runs"} selected`;
+      : `${picked.length} ${form.dataset.selection}${picked.length === 1 ? "" : "s"} selected`;
     for (const button of bar.querySelectorAll("button[name=verb]")) {
       const fits = picked.filter((box) => box.closest("tr").dataset.verbs.split(" ").includes(button.value)).length;
       button.disabled = !isAll && !fits;
-      button.title = button.disabled ? `No selected run is in a state in which it can be ${PAST[button.value]}` : "";
+      button.title = button.disabled ? `No selected ${form.dataset.selection} is in a state for this` : "";
       button.querySelector("span").textContent = isAll ? `${button.dataset.word} all…` : fits ? `${button.dataset.word} ${fits}…` : button.dataset.word;
     }
   }
 
   let last = null;
   document.addEventListener("click", (event) => {
-    const box = event.target.closest("form[data-selection] input[name=id]");
+    const box = event.target.closest("form[data-selection] td.pick input");
     if (box) {
       const every = boxes(box.form);
       if (event.shiftKey && last && every.includes(last)) {
