@@ -63,7 +63,7 @@ async def test_a_day_of_work(shadowed: str) -> None:
 
 
 # What an administrator does in psql, beside what the docs show.
-_OPERATED = """
+OPERATED = """
 INSERT INTO rota.jobs (name) VALUES ('work');
 INSERT INTO rota.queues (name) VALUES ('slow') ON CONFLICT DO NOTHING;
 UPDATE rota.jobs SET max_attempts = 3, tags = '{a,b}' WHERE name = 'work';
@@ -97,7 +97,7 @@ def test_an_administrator_in_psql(shadowed: str) -> None:
         for example in (one for page in PAGES for one in examples(page) if one.language == "sql"):
             # A role is one of the whole server, where the examples run as well.
             conn.execute(example.text.replace("order_clerk", "shadowed_clerk").encode())
-        conn.execute(_OPERATED.encode())
+        conn.execute(OPERATED.encode())
         for relation in ("runs", "attempts", "jobs", "schedules", "queues", "workers", "tenants"):
             conn.execute(f"SELECT * FROM rota.{relation}".encode())
 

@@ -40,17 +40,18 @@ def test_what_the_planner_takes_apart_has_no_settings(conn: psycopg.Connection[A
     assert {"now", "live_workers", "line_words", "after"} <= whole
 
 
-# Whose names and operators nobody else can define: it has a path of the server's own, or its body
-# was parsed when it was made.
+# Whose names, operators and backslashes nobody else can give a meaning: its body was parsed when it
+# was made, or it has settings of its own.
 _LOOSE = """
     SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
     WHERE p.pronamespace = 'rota'::regnamespace AND l.lanname NOT IN ('internal', 'c')
       AND p.prosqlbody IS NULL
-      AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
+      AND NOT (ARRAY['search_path=pg_catalog, pg_temp', 'standard_conforming_strings=on'])
+          [:1 + (strpos(p.prosrc, chr(92)) > 0)::integer] <@ coalesce(p.proconfig, '{}')
 """
 
 
-def test_no_function_looks_into_the_search_path_of_its_caller(
+def test_no_function_means_what_its_callers_session_makes_of_it(
     conn: psycopg.Connection[Any],
 ) -> None:
     assert conn.execute(_LOOSE).fetchall() == []
@@ -66,6 +67,8 @@ def test_a_function_that_a_migration_replaces_is_pinned_again(
         " VOLATILE SET jit = off AS 'BEGIN RETURN true; END';"
         "CREATE OR REPLACE FUNCTION rota.now() RETURNS timestamptz LANGUAGE sql STABLE AS"
         " 'SELECT statement_timestamp()';"
+        "CREATE FUNCTION rota.has_space(t text) RETURNS boolean LANGUAGE plpgsql SET jit = off AS"
+        r" 'BEGIN RETURN t ~ ''\s''; END';"
         "CREATE FUNCTION rota.is_new(n integer) RETURNS boolean LANGUAGE sql AS 'SELECT n > 1;'",
     )
     monkeypatch.setattr(migrate, "known", lambda: (migrate.baseline(), later))
