@@ -5,10 +5,12 @@ import pickle
 import re
 import traceback
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from rota import errors
+from rota.postgres.errors import as_rota_error
 
 CLASSES = {
     name: value
@@ -125,11 +127,14 @@ def test_run_failed_tells_run_state_and_reasons() -> None:
 def test_an_error_of_the_database_becomes_ours(
     code: str | None, expected: type[errors.RotaError]
 ) -> None:
-    error = errors.from_sqlstate(code, "no", "because", "do this")
+    detail = '{"run": 7}' if expected is not errors.DatabaseError else "because"
+    raised = SimpleNamespace(sqlstate=code, message="no", detail=detail, hint="do this")
+    error = as_rota_error(raised)
     assert type(error) is expected
-    # The functions of the schema say all in the message.
+    # The functions of the schema say all in the message; their detail is for programs.
     is_other = expected is errors.DatabaseError
     assert str(error) == ("no: because" if is_other else "no")
-    assert error.hint == "do this"
+    assert error.values == ({} if is_other else {"run": 7})
+    assert error.hint is not None
     if isinstance(error, errors.DatabaseError):
         assert error.sqlstate == code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from rota import __version__
 from rota.config import Config
 from rota.config.load import find_file
 from rota.errors import ConfigError, SchemaError, TimingError
+from rota.hints import Hint
 from rota.jobs.batch import Call
 from rota.jobs.dead_letters import LetterFunction, LetterJob
 from rota.jobs.dead_letters import declare as declare_letter_job
@@ -312,18 +312,19 @@ class App(CommandSets, HookDecorators):
         try:
             migrate.check(found, self.config.schema)
         except SchemaError as error:
-            hint = (error.hint or "").replace("`rota migrate`", f"`rota{self._place()} migrate`")
+            advice = error.advice
+            hint = advice.at(self._place()) if isinstance(advice, Hint) else advice
             raise SchemaError(str(error), hint=hint) from None
 
-    def _place(self) -> str:
+    def _place(self) -> tuple[str, ...]:
         """What a command needs to find the database that this application says in its code, or in
         a file that is not the nearest."""
         source, file = self.config.source("database_url"), self.config.file
         if source == "argument":
-            return f" --app {self._module}"
+            return "--app", self._module
         if source == "file" and file is not None and file != find_file(Path.cwd()):
-            return f" --config {shlex.quote(str(file))}"
-        return ""
+            return "--config", str(file)
+        return ()
 
     def _server_url(self) -> str:
         if self.config.database_url:

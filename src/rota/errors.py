@@ -49,7 +49,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any, TypeVar
+
+from rota.hints import FIELD, PYTHON, Hint, Words
 
 __all__ = [
     "AttemptTimeout",
@@ -95,28 +99,78 @@ __all__ = [
     "WatchNotFound",
     "WorkerNotFound",
     "WrongState",
-    "from_sqlstate",
 ]
+
+
+E = TypeVar("E", bound="RotaError")
+
+
+def code_of(kind: type[Exception]) -> str:
+    """Return `run_not_found` for `RunNotFound`."""
+    return "".join(f"_{it}" if it.isupper() else it for it in kind.__name__).lower()[1:]
 
 
 class RotaError(Exception):
     """Base of all errors that Rota raises.
 
+    `code` says what is wrong, for programs; `field` names the argument that is wrong, if it is a
+    single one; `operation` is the declared operation that raised it, such as `pause_queue`; and
+    `values` has what the message mentions.
+
     `hint` says what to do. It is not part of `str()`, so that stored and compared messages stay
-    short; it is shown below the traceback as a note. `field` names the argument that is wrong, if
-    it is a single one.
+    short; it is shown below the traceback as a note. Interfaces say message and hint in their own
+    words: `{field}` in the message stands for the name of the field, and `advice` is the hint as
+    data. `argument` is the name of the field for callers in Python, if that is another one.
     """
 
-    field: str | None = None
+    operation: str | None = None
 
     def __init__(
-        self, message: str = "", *, hint: str | None = None, field: str | None = None
+        self,
+        message: str = "",
+        *,
+        hint: Hint | str | None = None,
+        field: str | None = None,
+        argument: str | None = None,
+        code: str | None = None,
+        values: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
-        self.hint = hint
+        self.advice = hint
         self.field = field
+        self.argument = argument
+        self.code = code or code_of(type(self))
+        self.values = dict(values or {})
         if hint:
-            self.add_note(f"hint: {hint}")
+            self.add_note(f"hint: {self.hint}")
+
+    @property
+    def hint(self) -> str | None:
+        return PYTHON.hint(self.advice)
+
+    def sentence(self, words: Words = PYTHON) -> str:
+        """The message in the words of an interface."""
+        text: str = self.args[0]
+        if self.field is None or FIELD not in text:
+            return text
+        return text.replace(FIELD, words.field(self.field, self.argument))
+
+    @property
+    def problem(self) -> str:
+        """The message without the name of the field before it, for a text beside the field."""
+        bare = str(self.args[0]).removeprefix(f"{FIELD} ").removeprefix(f"{self.field} ")
+        return bare.replace(FIELD, PYTHON.field(self.field or FIELD, self.argument))
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def retold(self, kind: type[E], before: str = "") -> E:
+        """The same refusal as an error of another kind, with something before its message."""
+        code = None if self.code == code_of(type(self)) else self.code
+        return kind(
+            f"{before}{self.args[0]}", hint=self.advice, field=self.field, argument=self.argument,
+            code=code, values=self.values,
+        )  # fmt: skip
 
 
 class ConfigError(RotaError):
@@ -261,7 +315,7 @@ class AttemptTimeout(RotaError, TimeoutError):
         self.args = (seconds,)
         self.seconds = seconds
 
-    def __str__(self) -> str:
+    def sentence(self, words: Words = PYTHON) -> str:
         return f"attempt exceeded its timeout of {round(self.seconds, 3):.12g} s"
 
 
@@ -278,7 +332,7 @@ class RunFailed(RotaError):
         self.end_reason = end_reason
         self.error = error
 
-    def __str__(self) -> str:
+    def sentence(self, words: Words = PYTHON) -> str:
         parts = (f"run {self.run_id} ended as {self.state}", self.end_reason, self.error)
         return ": ".join(part for part in parts if part)
 
@@ -295,9 +349,14 @@ class DatabaseError(RotaError):
     """The database rejected a statement or could not be reached; `sqlstate` contains its code."""
 
     def __init__(
-        self, message: str = "", *, sqlstate: str | None = None, hint: str | None = None
+        self,
+        message: str = "",
+        *,
+        sqlstate: str | None = None,
+        hint: Hint | str | None = None,
+        **about: Any,
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, **about)
         self.sqlstate = sqlstate
 
 
@@ -381,15 +440,3 @@ BY_SQLSTATE: dict[str, type[RotaError]] = {
     "RO017": LimitError,
     "RO018": PayloadError,
 }
-
-
-def from_sqlstate(
-    code: str | None, message: str, detail: str | None = None, hint: str | None = None
-) -> RotaError:
-    """The exception for an error of the database: one of ours by its code, else DatabaseError."""
-    known = BY_SQLSTATE.get(code or "")
-    if known:
-        # Ours say all in the message; the detail is for programs in plain SQL.
-        return known(message, hint=hint)
-    text = f"{message}: {detail}" if detail else message
-    return DatabaseError(text, sqlstate=code, hint=hint)

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 import rota
 from rota import errors
 from rota.api import create_api
-from rota.api.errors import STATUS, Often, as_problem, code_of
+from rota.api.errors import STATUS, Often, as_problem
 from rota.api.schemas.views import VIEWS
 from tests.api.conftest import TOKEN
 
@@ -50,7 +50,7 @@ def test_every_field_of_an_answer_is_explained_and_shown(name: str) -> None:
 def test_every_error_has_a_status() -> None:
     ours = {one for one in kinds() if one.__module__ == "rota.errors"}
     assert ours == set(STATUS)
-    assert code_of(errors.RunNotFound) == "run_not_found"
+    assert errors.code_of(errors.RunNotFound) == "run_not_found"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 
 from rota import errors
 from rota.api.unknown import fields_at, unknown
-from rota.model.wording import Face, said
+from rota.api.words import API
+from rota.hints import Words
 from rota.telemetry.logger import get_logger
 
 MEDIA_TYPE = "application/problem+json"
@@ -123,11 +124,14 @@ class ProblemError(HTTPException):
         *,
         field: str | None = None,
         hint: str | None = None,
+        operation: str | None = None,
+        values: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         problems: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
         super().__init__(status, detail, headers=dict(headers or {}))
         self.code, self.field, self.hint, self.problems = code, field, hint, problems
+        self.operation, self.values = operation, values
 
     def body(self) -> dict[str, Any]:
         content: dict[str, Any] = {
@@ -137,7 +141,13 @@ class ProblemError(HTTPException):
             "detail": self.detail,
             "code": self.code,
         }
-        more = {"field": self.field, "hint": self.hint, "errors": self.problems}
+        more = {
+            "operation": self.operation,
+            "field": self.field,
+            "values": self.values or None,
+            "hint": self.hint,
+            "errors": self.problems,
+        }
         return content | {name: value for name, value in more.items() if value is not None}
 
     def response(self) -> JSONResponse:
@@ -146,12 +156,7 @@ class ProblemError(HTTPException):
         )
 
 
-def code_of(kind: type[Exception]) -> str:
-    """Return `run_not_found` for `RunNotFound`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
-
-
-def as_problem(error: errors.RotaError, face: Face = "rest") -> ProblemError:
+def as_problem(error: errors.RotaError, words: Words = API) -> ProblemError:
     """Return the problem in the words of the API, or of a page."""
     if isinstance(error, errors.DatabaseError):
         return _of_database(error)
@@ -164,10 +169,22 @@ def as_problem(error: errors.RotaError, face: Face = "rest") -> ProblemError:
         # The address and the state of the database are hidden from callers.
         _log.error("the database is unavailable", error=str(error))
         detail = (kind.__doc__ or "").strip() or "not available"
-        return ProblemError(status, code_of(type(error)), detail, headers=headers)
-    hint = said(error.hint or "", face) or None
-    text = said(str(error), face)
-    return ProblemError(status, code_of(type(error)), text, field=error.field, hint=hint)
+        return ProblemError(status, error.code, detail, headers=headers)
+    return ProblemError(
+        status,
+        error.code,
+        error.sentence(words),
+        field=error.field,
+        hint=words.hint(error.advice),
+        operation=error.operation,
+        values={name: _plain(it) for name, it in error.values.items()},
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return value if isinstance(value, str | int | float | None) and is_finite else str(value)
 
 
 def _of_database(error: errors.DatabaseError) -> ProblemError:
@@ -190,13 +207,13 @@ def internal(error: BaseException) -> ProblemError:
     return ProblemError(500, "internal", "internal error; see the server's log")
 
 
-def of_any(error: Exception, face: Face = "rest") -> ProblemError:
+def of_any(error: Exception, words: Words = API) -> ProblemError:
     """Return the problem for an error that middleware or `authenticate` raises before a route is
     reached."""
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, errors.RotaError):
-        return as_problem(error, face)
+        return as_problem(error, words)
     if isinstance(error, AnyHTTPException):
         code = HTTPStatus(error.status_code).name.lower()
         return ProblemError(error.status_code, code, str(error.detail), headers=error.headers)
@@ -236,20 +253,27 @@ def install(api: FastAPI) -> None:
     """Make every error of a route use this format."""
 
     @api.exception_handler(ProblemError)
-    async def on_problem(_: Request, error: ProblemError) -> JSONResponse:
-        return error.response()
+    async def on_problem(request: Request, error: ProblemError) -> JSONResponse:
+        return _about(request, error)
 
     @api.exception_handler(errors.RotaError)
-    async def on_rota_error(_: Request, error: errors.RotaError) -> JSONResponse:
-        return as_problem(error).response()
+    async def on_rota_error(request: Request, error: errors.RotaError) -> JSONResponse:
+        return _about(request, as_problem(error))
 
     @api.exception_handler(RequestValidationError)
-    async def on_invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return as_validation_problem(error).response()
+    async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        return _about(request, as_validation_problem(error))
 
     @api.exception_handler(AnyHTTPException)
     async def on_http_error(request: Request, error: AnyHTTPException) -> JSONResponse:
         return _of_http(request, error).response()
+
+
+def _about(request: Request, problem: ProblemError) -> JSONResponse:
+    """Name the operation of the route."""
+    route = request.scope.get("route")
+    problem.operation = getattr(route, "operation_id", None) or problem.operation
+    return problem.response()
 
 
 def _of_http(request: Request, error: AnyHTTPException) -> ProblemError:

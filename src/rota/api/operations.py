@@ -26,16 +26,17 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJson
 from rota.api.changes import set_changed, telling
 from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import page_of
+from rota.api.paths import address, is_creation, path_of
 from rota.api.routing import router
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import Cursor, Limit, Metadata, Seconds, read_cursor, read_metadata
 from rota.api.schemas.views import Body, ChangeBody, examples, name_of, page, view_of
 from rota.api.state import RequestScope, Scoped
+from rota.errors import RotaError
 from rota.model.fields import UNCHANGED, Argument, arguments_of, settings_of
 from rota.operations.commands import Commands
 from rota.operations.registry import Noun, Operation, commands_of, operations_of, plan_of
 
-_METHODS = {"set": "PATCH", "update": "PATCH", "remove": "DELETE", "delete": "DELETE"}
 _PARAMETER = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -46,7 +47,7 @@ def routes_of(many: str, *place: type) -> APIRouter:
     get, page_plan = plan_of(commands, "get"), plan_of(commands, "list")
     add_route(routes, f"/{many}", _list(noun, page_plan, place), page(view_of(noun.record)), {})
     model = view_of(_details(get))
-    add_route(routes, _path(noun, get), _get(noun, get), model, problems(404) | _tag(noun))
+    add_route(routes, path_of(noun, get), _get(noun, get), model, problems(404) | _tag(noun))
     add_operations(routes, many)
     return routes
 
@@ -81,12 +82,6 @@ def add_route(
         responses=responses,
         status_code=status,
     )
-
-
-def _path(noun: Noun, plan: Any) -> str:
-    target = arguments_of(plan)[0]
-    kind = ":int" if target.kind == "whole" else ""
-    return f"/{noun.many}/{{{target.name}{kind}}}"
 
 
 def _tag(noun: Noun) -> dict[int | str, dict[str, object]]:
@@ -135,7 +130,7 @@ def _set_etag(noun: Noun, response: Response, record: Any) -> None:
 
 def _add_operation(routes: APIRouter, commands: type[Commands], operation: Operation) -> None:
     noun = commands.noun
-    method, path = _address(noun, operation)
+    method, path = address(noun, operation)
     statuses = [] if operation.creates else [404]
     statuses += [409] if operation.may_conflict else []
     statuses += [412] if operation.takes("version") else []
@@ -153,20 +148,6 @@ def _add_operation(routes: APIRouter, commands: type[Commands], operation: Opera
         model = _result(noun, operation)
     endpoint = _act(noun, operation, has_body=method != "DELETE")
     add_route(routes, path, endpoint, model, responses, method, operation.status)
-
-
-def _address(noun: Noun, operation: Operation) -> tuple[str, str]:
-    if _is_creation(operation):
-        return "POST", f"/{noun.many}"
-    if not operation.has_target:
-        return "POST", f"/{noun.many}/{operation.word}"
-    method = "PUT" if operation.creates else _METHODS.get(operation.verb, "POST")
-    return method, _path(noun, operation.plan) + (f"/{operation.word}" if method == "POST" else "")
-
-
-def _is_creation(operation: Operation) -> bool:
-    """Whether it makes something whose name is in the body, or follows from it."""
-    return operation.verb == "create" or (operation.creates and not operation.has_target)
 
 
 def _answers_record(noun: Noun, operation: Operation) -> bool:
@@ -215,7 +196,7 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
         _set_etag(noun, response, found)
         return found
 
-    is_in_path = operation.has_target and not _is_creation(operation)
+    is_in_path = operation.has_target and not is_creation(operation)
     parameters = [target_of(operation.target), _RESPONSE] if is_in_path else [_RESPONSE]
     inputs = [] if is_in_path else [operation.target]
     for one in operation.arguments[1:]:
@@ -313,8 +294,8 @@ def _reader(one: Argument) -> Any:
     def read(value: Any) -> Any:
         try:
             return one.read(value)
-        except Exception as error:
-            raise ValueError(str(error).removeprefix(f"{one.name} ")) from None
+        except RotaError as error:
+            raise ValueError(error.problem) from None
 
     return read
 

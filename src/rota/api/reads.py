@@ -9,6 +9,7 @@ from fastapi import APIRouter, Response
 from pydantic import TypeAdapter
 
 from rota.api.operations import add_route, query_of, shaped, summary_of, target_of
+from rota.api.paths import READS
 from rota.api.schemas.views import list_of, view_of
 from rota.api.state import RequestScope
 from rota.model.fields import arguments_of
@@ -30,6 +31,7 @@ def add_read(
     path does not name are query parameters. A large answer is serialized directly, without
     validation."""
     plan, result = plan_behind(read), result_of(read)
+    READS[commands, plan.__name__] = path
 
     async def endpoint(scope: RequestScope, **given: Any) -> Any:
         found = await getattr(getattr(scope, commands), plan.__name__)(**given)

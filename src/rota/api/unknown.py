@@ -1,31 +1,16 @@
-"""Suggests names for unknown fields and parameters of a request: most are the names that Python,
-SQL or the command line use for the same thing."""
+"""Suggests names for unknown fields and parameters of a request."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from rota.model.wording import FIELDS
+from rota.operations.registry import NOUNS, commands_of, operations_of
 
-# Other names, beside those of Python; the first that the request has is suggested.
-_OTHERS: dict[str, tuple[str, ...]] = {
-    "arguments": ("payload", "default_payload"),
-    "args": ("payload", "default_payload"),
-    "default_payload": ("payload",),
-    "payload": ("default_payload", "definition"),
-    "interval": ("interval_seconds",),
-    "name": ("event", "job"),
-    "per": ("period_seconds",),
-    "period": ("period_seconds",),
-    "from": ("from_at", "since"),
-    "to": ("until_at", "until"),
-    "after": ("cursor",),
-    "group": ("error_group",),
-}
 _AFFIXES = ("{}_seconds", "{}_at", "is_{}", "has_{}", "{}s")
 
 
@@ -36,15 +21,25 @@ def guess(name: str, known: Collection[str]) -> str | None:
 
 
 def _candidates(name: str, known: Collection[str]) -> Iterator[str]:
+    """The field of this other name, the name with and without units and prefixes, one that ends
+    with it, a similar one."""
     yield name
-    if name in FIELDS:
-        yield FIELDS[name]
-    yield from _OTHERS.get(name, ())
-    yield from (short for short, field in FIELDS.items() if field == name)
+    yield from (field for other, field in _other_names() if other == name)
     yield from (affix.format(name) for affix in _AFFIXES)
     yield from (name.removesuffix(end) for end in ("_seconds", "_at", "s"))
     yield from (name.removeprefix(start) for start in ("is_", "has_"))
+    yield from (one for one in sorted(known) if one.endswith(f"_{name}") and len(name) > 2)
+    yield from (one for one in sorted(known) if name.endswith(f"_{one}"))
     yield from get_close_matches(name, sorted(known), n=1, cutoff=0.65)
+
+
+@cache
+def _other_names() -> Sequence[tuple[str, str]]:
+    """The names by which Python callers or flags call a field."""
+    nouns = [commands_of(many) for many in NOUNS]
+    found = [pair for one in nouns for pair in one.noun.names.items()]
+    declared = (it for one in nouns for each in operations_of(one) for it in each.arguments)
+    return [*found, *((it.field.short, it.name) for it in declared if it.field.short)]
 
 
 def unknown(kind: str, name: str, known: Collection[str]) -> str:

@@ -15,6 +15,7 @@ from rota.cli.session import administer, has_embedded
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import print_json, remark, say, table, tell
+from rota.cli.terminal.place import shown
 
 commands = typer.Typer(
     name="config", help="Settings and the configuration file.", no_args_is_help=True
@@ -49,7 +50,7 @@ def list_settings(json: Json = False) -> None:
     remark(
         f"file: {config.file}"
         if config.file
-        else "no rota.toml; create one with `rota config init`"
+        else f"no rota.toml; create one with {shown('config', 'init')}"
     )
 
 
@@ -66,22 +67,22 @@ def get(
 
     config = Config.load()
     entry = asdict(read_setting(config, key))
-    shown = value_text(config.get(key)) if reveal else config.show(key)
+    value = value_text(config.get(key)) if reveal else config.show(key)
     if reveal:
         entry["value"] = config.get(key)
     is_unset = key == "database_url" and config.database_url is None and config.embedded
     is_embedded = is_unset and has_embedded(config)
     if is_embedded:
-        entry["value"] = shown = _embedded(ctx, reveal)
+        entry["value"] = value = _embedded(ctx, reveal)
         entry["source"] = "embedded"
     if json:
         print_json(entry)
         return
-    say(shown)
+    say(value)
     if is_embedded:
-        remark("not set: the embedded Postgres is used; `rota psql` opens it")
+        remark(f"not set: the embedded Postgres is used; {shown('psql')} opens it")
     elif is_unset:
-        remark("not set, and there is no embedded database here yet; `rota dev` creates one")
+        remark(f"not set, and there is no embedded database here yet; {shown('dev')} creates one")
 
 
 def _embedded(ctx: typer.Context, reveal: bool) -> str:

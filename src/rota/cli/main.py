@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
 from rota.cli.program import command_of
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.output import remark
-from rota.cli.terminal.place import note_place
+from rota.cli.terminal.place import note_place, shown
 from rota.cli.terminal.watch import spell_out
-from rota.cli.terminal.wording import typed
+from rota.cli.terminal.words import CliWords
 
-DATABASE_HINT = "is the database running? `rota config list` shows where database_url comes from"
+if TYPE_CHECKING:
+    from rota.hints import Words
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -43,7 +44,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as error:
         return error.exit_code
     except Exception as error:
-        return fail(error, _flags(words))
+        return fail(error, _parameters(words))
     return code if isinstance(code, int) else 0
 
 
@@ -54,15 +55,16 @@ def _nobody_reads() -> int:
     return 0
 
 
-def _flags(words: Sequence[str]) -> frozenset[str]:
-    """Return the flags of the command in this command line."""
-    command = command_of(words)
+def _parameters(words: Sequence[str]) -> Sequence[Any]:
+    """Return the parameters of the command in this command line."""
+    command: Any = command_of(words)
     for word in words:
         command = getattr(command, "commands", {}).get(word, command)
-    return frozenset(flag for param in command.params for flag in param.opts)
+    found: Sequence[Any] = command.params
+    return found
 
 
-def fail(error: Exception, flags: Collection[str] = ()) -> int:
+def fail(error: Exception, parameters: Iterable[Any] = ()) -> int:
     if os.environ.get("ROTA_DEBUG", "").lower() in ("1", "true", "yes", "on"):
         import traceback
 
@@ -70,10 +72,10 @@ def fail(error: Exception, flags: Collection[str] = ()) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(str(error), err=True)
         return 2
-    message, hint, code = _explain(error)
-    remark(f"error: {typed(message.rstrip(), flags)}")
+    message, hint, code = _explain(error, CliWords(parameters))
+    remark(f"error: {message.rstrip()}")
     if hint:
-        remark(f"hint: {typed(hint, flags)}")
+        remark(f"hint: {hint}")
     return code
 
 
@@ -95,7 +97,7 @@ def _renamed(error: Any, context: Any) -> str | None:
     return f"it is called {name} now" if name in flags else None
 
 
-def _explain(error: Exception) -> tuple[str, str | None, int]:
+def _explain(error: Exception, words: Words) -> tuple[str, str | None, int]:
     from rota.errors import (
         ConfigError,
         DatabaseError,
@@ -112,18 +114,23 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
     if isinstance(error, Failure):
         return str(error), error.hint, error.code
     if isinstance(error, DatabaseError):
-        return str(error), error.hint or (None if error.sqlstate else DATABASE_HINT), 1
+        hint = words.hint(error.advice) or (None if error.sqlstate else _database_hint())
+        return error.sentence(words), hint, 1
     if isinstance(error, RotaError):
         misuse = ConfigError | FilterError | InputError | LimitError | SearchError | TimingError
         # A subclass of TimingError for the creation of a schedule; here the subject is just not
         # found.
         is_misuse = isinstance(error, misuse) and not isinstance(error, TemplateNotFound | JobError)
-        return str(error), error.hint, 2 if is_misuse else 1
+        return error.sentence(words), words.hint(error.advice), 2 if is_misuse else 1
     if hasattr(error, "format_message"):  # an error of typer about wrong use
         context = getattr(error, "ctx", None)
         hint = f"see `{context.command_path} --help`" if context else None
         hint = _renamed(error, context) or hint
         return error.format_message(), hint, getattr(error, "exit_code", 2)
     if type(error).__module__.startswith("psycopg"):
-        return str(error).strip(), DATABASE_HINT, 1
+        return str(error).strip(), _database_hint(), 1
     return f"{type(error).__name__}: {error}", "set ROTA_DEBUG=1 to see the traceback", 1
+
+
+def _database_hint() -> str:
+    return f"is the database running? {shown('config', 'list')} shows where database_url comes from"

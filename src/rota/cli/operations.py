@@ -19,6 +19,7 @@ from rota.cli.terminal import names, paging, times, values
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.flags import Absolute, Json, NameOption
 from rota.cli.terminal.output import print_json, say
+from rota.cli.terminal.words import CliWords
 from rota.errors import InputError, RotaError
 from rota.model.field_values import ALL
 from rota.model.fields import Argument, arguments_of
@@ -117,9 +118,10 @@ def _one(
     except (DatabaseError, SchemaError):
         raise
     except RotaError as error:
-        flags = {flag for one in ctx.command.params for flag in one.opts}
-        failed = {"target": target, "is_changed": False, "error": str(error)}
-        code = fail(error, flags)
+        parameters = ctx.command.params
+        text = error.sentence(CliWords(parameters))
+        failed = {"target": target, "is_changed": False, "error": text, "code": error.code}
+        code = fail(error, parameters)
         # An error of the noun is about a value that was typed.
         return failed, 2 if isinstance(error, noun.error) else code
     if not ctx.params["json"]:
@@ -241,8 +243,7 @@ def read_flags(arguments: Any, texts: dict[str, Any]) -> Iterator[tuple[str, Any
             yield name, text if isinstance(text, bool) else known[name].parse(text, times.local)
         except InputError as error:
             hint = f"; {error.hint}" if error.hint else ""
-            message = str(error).removeprefix(f"{name} ")
-            values.refuse(known[name].flag, f"{message}{hint}")
+            values.refuse(known[name].flag, f"{error.problem}{hint}")
 
 
 def list_command(

@@ -13,6 +13,7 @@ import typer
 
 from rota.cli.loading import Loaded, Place, load_app
 from rota.cli.terminal.failure import Failure
+from rota.cli.terminal.place import shown
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -191,6 +192,6 @@ def refuse_empty(config: Config) -> None:
         return
     raise Failure(
         f"no database is configured, and there is no embedded one in {_embedded_home(config)}",
-        hint="set ROTA_DATABASE_URL or database_url in rota.toml; `rota dev` creates one here",
+        hint=f"set ROTA_DATABASE_URL or database_url in rota.toml; {shown('dev')} creates one here",
         code=2,
     )

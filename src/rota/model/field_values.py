@@ -42,20 +42,20 @@ def past_instant(at: Moment | None, now: datetime) -> datetime | None:
 
 def _read_flag(argument: Argument, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise argument.wrong(f"{argument.name} must be true or false, not {value!r}")
+        raise argument.wrong(f"{{field}} must be true or false, not {value!r}")
     return value
 
 
 def _read_whole(argument: Argument, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise argument.wrong(f"{argument.name} must be a whole number, not {value!r}")
+        raise argument.wrong(f"{{field}} must be a whole number, not {value!r}")
     return value
 
 
 def _read_number(argument: Argument, value: Any) -> float:
     found = None if isinstance(value, str | timedelta) else read_duration(value)
     if found is None:
-        raise argument.wrong(f"{argument.name} must be a number, not {value!r}")
+        raise argument.wrong(f"{{field}} must be a number, not {value!r}")
     return found
 
 
@@ -63,7 +63,7 @@ def _read_duration(argument: Argument, value: Any) -> float:
     found = read_duration(value)
     if found is None:
         hint = f"write seconds, or {EXAMPLES}"
-        raise argument.wrong(f"{argument.name} must be a duration, not {value!r}", hint=hint)
+        raise argument.wrong(f"{{field}} must be a duration, not {value!r}", hint=hint)
     return found
 
 
@@ -71,41 +71,39 @@ def _read_moment(argument: Argument, value: Any) -> datetime | timedelta:
     found = read_moment(value) if isinstance(value, str) else value
     if not isinstance(found, datetime | timedelta):
         hint = f"write {MOMENT_EXAMPLES}"
-        raise argument.wrong(f"{argument.name} must be a time, not {value!r}", hint=hint)
+        raise argument.wrong(f"{{field}} must be a time, not {value!r}", hint=hint)
     if isinstance(found, datetime) and found.tzinfo is None:
         hint = "use a datetime with tzinfo, or an ISO 8601 time with its offset"
-        raise argument.wrong(f"{argument.name} {found.isoformat()} has no time zone", hint=hint)
+        raise argument.wrong(f"{{field}} {found.isoformat()} has no time zone", hint=hint)
     if isinstance(found, datetime) and not is_instant(found):
-        raise argument.wrong(f"{argument.name} is not in {SUPPORTED}")
+        raise argument.wrong(f"{{field}} is not in {SUPPORTED}")
     if isinstance(found, timedelta) and abs(found.total_seconds()) > LONGEST_SECONDS:
-        raise argument.wrong(f"{argument.name} is not in {SUPPORTED}")
+        raise argument.wrong(f"{{field}} is not in {SUPPORTED}")
     return found
 
 
 def _read_choice(argument: Argument, value: Any) -> str:
     if value not in argument.words:
         choices = ", ".join(argument.words)
-        raise argument.wrong(
-            f"{argument.name} {value!r} is not a choice", hint=f"choose from {choices}"
-        )
+        raise argument.wrong(f"{{field}} {value!r} is not a choice", hint=f"choose from {choices}")
     return str(value)
 
 
 def _read_words(argument: Argument, value: Any) -> list[str]:
     if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
-        raise argument.wrong(f"{argument.name} must be a list of strings, not {value!r}")
+        raise argument.wrong(f"{{field}} must be a list of strings, not {value!r}")
     return [_read_text(argument, one) for one in value]
 
 
 def _read_text(argument: Argument, value: Any) -> str:
     if not isinstance(value, str):
-        raise argument.wrong(f"{argument.name} must be a string, not {value!r}")
+        raise argument.wrong(f"{{field}} must be a string, not {value!r}")
     least, most = argument.field.shortest, argument.field.longest
     if not least <= len(value) <= most:
         bounds = f"{least} to {most:,}" if least else f"at most {most:,}"
-        raise argument.wrong(f"{argument.name} must have {bounds} characters, not {len(value):,}")
+        raise argument.wrong(f"{{field}} must have {bounds} characters, not {len(value):,}")
     if "\0" in value or not _is_unicode(value):
-        raise argument.wrong(f"{argument.name} contains a character that Postgres cannot store")
+        raise argument.wrong("{field} contains a character that Postgres cannot store")
     return value
 
 
@@ -117,12 +115,12 @@ def _read_object(argument: Argument, value: Any) -> Any:
     """A field with a check of its own may take other forms than a mapping."""
     if isinstance(value, Mapping) or argument.check is not None:
         return value
-    raise argument.wrong(f"{argument.name} must be an object, not {value!r}")
+    raise argument.wrong(f"{{field}} must be an object, not {value!r}")
 
 
 def _read_pairs(argument: Argument, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise argument.wrong(f"{argument.name} must map keys to values, not {value!r}")
+        raise argument.wrong(f"{{field}} must map keys to values, not {value!r}")
     return value
 
 
@@ -134,7 +132,7 @@ def _read_selection(argument: Argument, value: Any) -> bool | list[str]:
     for one in found:
         if one not in known:
             choices = ", ".join(known)
-            raise argument.wrong(f"{argument.name} {one!r} is not a choice; choose from {choices}")
+            raise argument.wrong(f"{{field}} {one!r} is not a choice; choose from {choices}")
     return found
 
 
@@ -160,7 +158,7 @@ def _parse_json(argument: Argument, text: str) -> Any:
         check_bounds(text.encode())
         return json.loads(text, parse_float=_exact)
     except ValueError as error:
-        raise argument.wrong(f"{argument.name} is not JSON: {error}") from None
+        raise argument.wrong(f"{{field}} is not JSON: {error}") from None
 
 
 def _exact(text: str) -> float:
@@ -180,7 +178,7 @@ def _parse_pairs(argument: Argument, text: str) -> dict[str, str]:
     found = [one.partition(":") for one in text.splitlines()]
     for key, colon, _ in found:
         if not key or not colon:
-            raise argument.wrong(f"{argument.name} {key!r} is not KEY:VALUE; write team:billing")
+            raise argument.wrong(f"{{field}} {key!r} is not KEY:VALUE; write team:billing")
     return {key: value for key, _, value in found}
 
 

@@ -32,6 +32,7 @@ from typing import (
 )
 
 from rota.errors import InputError
+from rota.hints import FIELD
 from rota.model.durations import Duration
 from rota.model.field_values import PARSERS, READERS
 from rota.model.formatting import duration
@@ -137,7 +138,7 @@ class Argument:
         if value is None:
             if self.is_optional:
                 return None
-            raise self.wrong(f"{self.name} is required")
+            raise self.wrong("{field} is required", code="required")
         found = READERS[self.kind](self, value)
         if isinstance(found, int | float) and not isinstance(found, bool):
             self._check_range(found, value)
@@ -167,18 +168,21 @@ class Argument:
 
     def _checked(self, check: Check, value: Any) -> Any:
         try:
-            return check.read(self.name, value)
+            return check.read(FIELD, value)
         except ValueError as error:
             raise self.wrong(str(error)) from None
         except InputError as error:
-            raise self.wrong(str(error), hint=error.hint) from None
+            raise self.wrong(error.args[0], hint=error.advice) from None
 
     def _check_range(self, number: float, value: Any) -> None:
         least, most = self.field.least, self.field.most
         if self.kind == "duration" and most is None:
             most = LONGEST_SECONDS
         if (least is not None and number < least) or (most is not None and number > most):
-            raise self.wrong(f"{self.name} must be {_range(least, most)}, not {value!r}")
+            raise self.wrong(
+                f"{{field}} must be {_range(least, most)}, not {value!r}",
+                code="out_of_range", values={"least": least, "most": most, "given": value},
+            )  # fmt: skip
 
     def wrong(self, message: str, **more: Any) -> InputError:
         return InputError(message, field=self.name, **more)

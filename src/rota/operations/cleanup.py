@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rota.errors import TemplateNotFound, WrongState
+from rota.hints import Call, Hint
 from rota.model.cleanup import (
     DEFAULT_CRON,
     JOB,
@@ -31,7 +32,6 @@ from rota.model.cleanup_condition import parse_condition
 from rota.model.cleanup_recipes import RECIPES, TABLES, RecipeOffer, offers
 from rota.model.durations import read_duration
 from rota.model.schedule_info import Triggered
-from rota.model.wording import listed
 from rota.operations.commands import AsyncCommands, Commands, SyncCommands, command
 from rota.operations.registry import Noun, Reason, ShowTime, operation
 from rota.operations.schedules import edits
@@ -274,7 +274,7 @@ def _offer(recipe: str, prefix: str | None) -> Plan[RecipeOffer]:
     if not there:
         raise WrongState(
             f'recipe "{recipe}" needs tables that this database does not have',
-            hint=f"{listed('recipes')} for the tables that there are",
+            hint=Hint("{} lists those that fit its tables", Call("cleanup", "recipes")),
         )
     found = there if prefix is None else _of_prefix(there, prefix)
     if len(found) == 1:

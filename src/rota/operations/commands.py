@@ -16,10 +16,12 @@ A command is a plan; the class through which it is called decides how the databa
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
+from rota.errors import RotaError
 from rota.operations.joined import run_joined, run_joined_sync
 from rota.operations.scope import Scope
 from rota.postgres.plans import Plan, limited
@@ -109,8 +111,7 @@ class Command(Generic[P, T]):
             return self
         plan = self.plan
 
-        @wraps(plan)
-        def carry_out(*args: Any, **kwargs: Any) -> Any:
+        def begin(*args: Any, **kwargs: Any) -> Any:
             run = self._runner(face, kwargs.pop("connection", None) if self._is_joining else None)
             made = (
                 plan(face, *args, **kwargs)
@@ -118,6 +119,16 @@ class Command(Generic[P, T]):
                 else face.scope.keep(self._name, plan, face, args, kwargs)
             )
             return run(made if face.seconds is None else limited(made, face.seconds))
+
+        if self.operation is None:
+            return wraps(plan)(begin)
+        name = self.operation.name_of(face.noun)
+
+        @wraps(plan)
+        def carry_out(*args: Any, **kwargs: Any) -> Any:
+            with _naming(name):
+                done = begin(*args, **kwargs)
+            return _named(done, name) if isinstance(face, AsyncCommands) else done
 
         return carry_out
 
@@ -128,6 +139,21 @@ class Command(Generic[P, T]):
         if self._is_stepwise:
             return partial(run_steps_sync if is_sync else run_steps, face.database)
         return face.database.run_sync if is_sync else face.database.run
+
+
+@contextmanager
+def _naming(operation: str) -> Iterator[None]:
+    """Note in errors which operation raised them."""
+    try:
+        yield
+    except RotaError as error:
+        error.operation = error.operation or operation
+        raise
+
+
+async def _named(done: Coroutine[Any, Any, T], operation: str) -> T:
+    with _naming(operation):
+        return await done
 
 
 def command(plan: Callable[Concatenate[Any, P], Plan[T]]) -> Command[P, T]:

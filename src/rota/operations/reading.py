@@ -50,7 +50,7 @@ def _check(
             for name, value in given.items()
         }
     except InputError as wrong:
-        raise error(str(wrong), hint=wrong.hint, field=wrong.field) from None
+        raise wrong.retold(error) from None
 
 
 def plan_behind(read: Command[Any, Any]) -> Callable[..., Any]:

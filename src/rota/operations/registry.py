@@ -241,7 +241,7 @@ class Operation:
                 for name, value in arguments.items()
             }
         except InputError as error:
-            raise noun.error(str(error), hint=error.hint, field=error.field) from None
+            raise error.retold(noun.error) from None
 
 
 def _selected(noun: Noun, argument: Argument, value: Any) -> Any:

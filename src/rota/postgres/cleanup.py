@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from rota.errors import InputError, ScheduleNotFound
 from rota.model.cleanup import JOB, CleanupCount, CleanupInfo, CleanupTable, rule_of
+from rota.model.nearest import listed, nearest
 from rota.model.schedule_info import ScheduleInfo
-from rota.model.wording import listed
 from rota.postgres.plans import Execute, Plan, Rows
 from rota.postgres.schedules.lists import list_schedules, named
 
@@ -28,8 +27,7 @@ def find_cleanup(name: str) -> Plan[ScheduleInfo]:
     if found is not None and found.job == JOB:
         return found
     known = yield from list_cleanups()
-    near = get_close_matches(name, [cleanup.name for cleanup in known], 1)
-    hint = f"did you mean {near[0]}?" if near else listed("cleanups")
+    hint = nearest(name, [cleanup.name for cleanup in known], listed("cleanup"))
     raise ScheduleNotFound(f'no cleanup is named "{name}"', hint=hint)
 
 
@@ -79,6 +77,6 @@ def resolve_table(name: str) -> Plan[str]:
     if rows:
         return str(rows[0]["name"])
     known = [table.name for table in (yield from list_tables())]
-    near = get_close_matches(name, known + [full_name.partition(".")[2] for full_name in known], 1)
-    hint = f"did you mean {near[0]}?" if near else "name it with its schema: public.sessions"
+    names = known + [full_name.partition(".")[2] for full_name in known]
+    hint = nearest(name, names, "name it with its schema: public.sessions")
     raise InputError(f'there is no table "{name}"', hint=hint)

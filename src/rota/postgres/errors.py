@@ -7,19 +7,22 @@ driver, like a serialization failure to repeat.
 
 from __future__ import annotations
 
+import json
 from types import TracebackType
 from typing import Any
 
 import psycopg
 
-from rota.errors import DatabaseError, RotaError, SchemaError, from_sqlstate
-from rota.model.wording import said
+from rota.errors import BY_SQLSTATE, DatabaseError, RotaError, SchemaError, code_of
+from rota.hints import Command, Hint
+from rota.postgres.hints import HINTS
 
 # Schema, table or function is missing: the database was not migrated, or not far enough. The
 # configuration of the database is not known here.
-_MISSING = (
-    "the schema is missing or too old: run `rota migrate` for this database;"
-    " `--app` or `--config` tells it which one"
+_MISSING = Hint(
+    "the schema is missing or too old: run {} for this database; `--app` or `--config` tells it "
+    "which one",
+    Command(("migrate",)),
 )
 _NOT_THERE = frozenset({"3F000", "42P01", "42883"})
 _CHECK_VIOLATION = "23514"
@@ -93,10 +96,28 @@ def as_rota_error(error: Any) -> RotaError:
         return DatabaseError(message, sqlstate=_INTERNAL)
     if error.sqlstate in _NOT_THERE:
         return SchemaError(message, hint=_MISSING)
-    if str(error.sqlstate).startswith("RO"):
-        # One of Rota's errors, worded for SQL.
-        message, hint = said(message, "python"), said(hint or "", "python") or None
-    return from_sqlstate(error.sqlstate, message, detail, hint)
+    kind = BY_SQLSTATE.get(error.sqlstate)
+    if kind is not None:
+        return _of_schema(kind, error, message, detail, hint)
+    text = f"{message}: {detail}" if detail else message
+    return DatabaseError(text, sqlstate=error.sqlstate, hint=hint)
+
+
+def _of_schema(
+    kind: type[RotaError], error: Any, message: str, detail: str | None, hint: str | None
+) -> RotaError:
+    """Return an error that a function of the schema raised, with its data."""
+    about = getattr(error, "diag", error)
+    values = json.loads(detail) if detail else {}
+    code = getattr(about, "constraint_name", None) or code_of(kind)
+    advice = HINTS[code](values) if code in HINTS else hint
+    return kind(
+        message,
+        hint=advice,
+        field=getattr(about, "column_name", None) or None,
+        code=code,
+        values=values,
+    )
 
 
 def find_sqlstate(error: BaseException) -> Any:

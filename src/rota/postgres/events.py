@@ -11,9 +11,9 @@ from rota.errors import EventNotFound, FilterError, WatchNotFound
 from rota.model.event import BindingInfo, EventFilters, EventInfo, Outcome
 from rota.model.field_values import past_instant
 from rota.model.list_filters import TimeOrder
+from rota.model.nearest import listed
 from rota.model.page import PAGE_BYTES, Page
 from rota.model.table_watch import Received, Refusal, Replayed, WatchInfo
-from rota.model.wording import listed
 from rota.postgres.audit import act_as, write_audit
 from rota.postgres.clock import read_clock
 from rota.postgres.pages import check_filters, check_order, like, read_page

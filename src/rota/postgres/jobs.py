@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Unpack
 
 from rota.errors import JobError, UnknownJob, WrongState
+from rota.hints import Call, Hint
 from rota.model.drift import Drift
 from rota.model.job import JobFilters, JobFunction, JobInfo, JobOrder, SqlFunction
+from rota.model.nearest import listed, nearest
 from rota.model.page import LISTED_BYTES, Page
 from rota.model.queue import JobDepth
-from rota.model.wording import listed
 from rota.postgres.pages import check_filters, check_order, read_all, read_page, wanted_metadata
 from rota.postgres.plans import Execute, Plan, call
 from rota.postgres.versions import expect_version
@@ -60,13 +60,11 @@ def present_name(name: str) -> Plan[str]:
     return str((yield from call("present_name", of_job=name)))
 
 
-def _hint(name: str) -> Plan[str]:
+def _hint(name: str) -> Plan[Hint | str]:
     names = yield from present_names()
     if name in names:
         return f"it was renamed: its name is {names[name]}"
-    near = get_close_matches(name, sorted(set(names.values())), 1)
-    hint = f"did you mean {near[0]}?" if near else listed("jobs")
-    return hint
+    return nearest(name, sorted(set(names.values())), listed("jobs"))
 
 
 def present_names() -> Plan[dict[str, str]]:
@@ -117,7 +115,7 @@ def check_function(name: str, function: str) -> Plan[None]:
         raise JobError(
             f'job "{name}": {function} is not a function that jobs can be given: it belongs to '
             "PostgreSQL, to an extension or to Rota, or this role may not execute it",
-            hint="app.jobs.functions() lists those that can",
+            hint=Hint("{} lists those that can", Call("jobs", "functions")),
         )
 
 

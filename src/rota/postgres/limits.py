@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any, NamedTuple, Unpack
 
 from rota.errors import LimitNotFound
 from rota.model.limit import LimitDetails, LimitFilters, LimitInfo, LimitKey, LimitOrder, LimitRun
+from rota.model.nearest import listed, nearest
 from rota.model.page import Page
-from rota.model.wording import listed
 from rota.postgres.pages import check_filters, check_order, read_all, read_page
 from rota.postgres.plans import Execute, Plan
 from rota.postgres.queries import Query, only
@@ -37,8 +36,7 @@ def find_limit(name: str, tenant: str = "") -> Plan[LimitInfo]:
     found = yield from read_all("limits/list", _filters({"tenant": tenant}, name), LimitInfo)
     if not found:
         known = [limit.name for limit in (yield from list_limits(tenant=tenant))]
-        near = get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else listed("limits")
+        hint = nearest(name, known, listed("limits"))
         of = f' of tenant "{tenant}"' if tenant else ""
         raise LimitNotFound(f'there is no limit "{name}"{of}', hint=hint)
     return found[0]

@@ -28,6 +28,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from rota.errors import SchemaError
+from rota.hints import Command, Hint, run_command
 from rota.postgres.repeatable import Connection, Objects, parse
 from rota.postgres.sessions.opening import SETTINGS, Session, own
 from rota.postgres.statements import Statements, render
@@ -125,13 +126,13 @@ def check(found: Installed | None, schema: str) -> None:
     if found is None:
         raise SchemaError(
             f"the database has no schema {schema!r}: Rota is not installed there",
-            hint="run `rota migrate`",
+            hint=run_command("migrate"),
         )
     _refuse_other(found, schema)
     if found.version < latest():
         raise SchemaError(
             f"schema {schema!r} is at migration {found.version}; this release needs {latest()}",
-            hint="run `rota migrate`",
+            hint=run_command("migrate"),
         )
     if found.oldest_code > latest():
         raise SchemaError(
@@ -145,8 +146,11 @@ def _refuse_other(found: Installed, schema: str) -> None:
     if found.is_other:
         raise SchemaError(
             f"schema {schema!r} was created by a version before 0.1.0, which cannot be upgraded",
-            hint=f'drop it with all its data (DROP SCHEMA "{schema}" CASCADE), or set `schema` to'
-            " another name, then run `rota migrate`",
+            hint=Hint(
+                f'drop it with all its data (DROP SCHEMA "{schema}" CASCADE), or set `schema` to '
+                "another name, then run {}",
+                Command(("migrate",)),
+            ),
         )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 
 from rota.errors import SchemaError
+from rota.hints import Command, Hint
 from rota.postgres.statements import Statements
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -165,7 +166,9 @@ class Objects:
             raise SchemaError(
                 f"{key} cannot be replaced by this release's, because it is used by "
                 + ", ".join(others),
-                hint="drop what is yours of it, run `rota migrate`, and create it again",
+                hint=Hint(
+                    "drop what is yours of it, run {}, and create it again", Command(("migrate",))
+                ),
             )
         for _, command, _, _ in found:
             self._conn.execute(command.encode())

@@ -11,7 +11,7 @@ from rota.jobs.job_settings import SQL_ONLY, job_settings
 from rota.model.fields import Argument
 from rota.model.job import JobInfo
 from rota.web.operations import text_of
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 
 
 def settings_of_job(job: JobInfo) -> list[Argument]:

@@ -27,7 +27,7 @@ from rota.web import time_text
 from rota.web.context import Page
 from rota.web.forms import Form, read_form
 from rota.web.page_scope import PageScope, zone_of
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 
 REASON = "Enter a reason. It is kept in the audit."
 # The texts that a form begins with, by field.

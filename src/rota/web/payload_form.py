@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
 
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 
 PREFIX = "p."
 _WHOLE = re.compile(r"[+-]?[0-9]+")

@@ -18,7 +18,7 @@ from rota.model.durations import EXAMPLES, read_duration
 from rota.model.schedule_info import ScheduleInfo
 from rota.web.forms import Form, read_payload
 from rota.web.page_scope import zone_named
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 
 # Field: the column that it shows, and its format.
 FIELDS: Final[dict[str, tuple[str, str]]] = {

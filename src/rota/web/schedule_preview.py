@@ -12,8 +12,8 @@ from rota.timing.preview import PreviewRow
 from rota.timing.timing import Timing
 from rota.timing.zones import zone
 from rota.web.page_scope import PageScope, zone_of
-from rota.web.refusals import refusal
 from rota.web.schedule_form import Draft, arguments
+from rota.web.words import refusal
 
 _COUNT = 10
 _FIELDS = ("timezone", "gap", "fold", "start_at", "end_at", "calendar", "on_closed")

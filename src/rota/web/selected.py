@@ -20,8 +20,8 @@ from rota.web.context import Page
 from rota.web.forms import Form, inside, read_form
 from rota.web.operations import Input, OperationForm
 from rota.web.page_scope import PageScope
-from rota.web.refusals import refusal
 from rota.web.time_text import plural
+from rota.web.words import refusal
 
 MOST = 500
 

@@ -40,7 +40,13 @@ class Problem(BaseModel):
     status: int = Field(description="The HTTP status.")
     detail: str = Field(description="What is wrong here.")
     code: str = Field(description="Machine-readable code of the problem; the last part of `type`.")
+    operation: str | None = Field(
+        default=None, description="Operation that refused: the `operationId` of the endpoint."
+    )
     field: str | None = Field(default=None, description="Name of the invalid field.")
+    values: dict[str, Any] | None = Field(
+        default=None, description="Names and numbers in `detail`."
+    )
     hint: str | None = Field(default=None, description="What to do about it.")
     errors: list[FieldProblem] | None = Field(default=None, description="All invalid values.")
 

@@ -13,6 +13,7 @@ from rota.cli.terminal import times
 from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.names import cleanup_names
 from rota.cli.terminal.output import facts, heading, print_json, remark, say, table
+from rota.cli.terminal.place import shown
 from rota.cli.terminal.watch import watched
 from rota.model.formatting import plural
 
@@ -36,7 +37,7 @@ def list_cleanups(ctx: typer.Context, absolute: Absolute = False, json: Json = F
     if json:
         print_json(found)
     elif not found:
-        remark("no cleanups; `rota cleanup recipes` lists recipes for your tables")
+        remark(f"no cleanups; {shown('cleanup', 'recipes')} lists recipes for your tables")
     else:
         rows = [
             (
@@ -91,7 +92,10 @@ def recipes(ctx: typer.Context, json: Json = False) -> None:
     if json:
         print_json(found)
     elif not found:
-        remark("no recipe matches your tables; add your own cleanup with `rota cleanup add TABLE`")
+        remark(
+            "no recipe matches your tables; add your own cleanup with "
+            + shown("cleanup", "add", "TABLE")
+        )
     else:
         rows = [
             (one.name, one.prefix, one.description, "yes" if one.is_used else "") for one in found

@@ -8,7 +8,7 @@ import typer
 
 from rota.cli.reads import option, read_command
 from rota.cli.terminal.output import say, table
-from rota.cli.terminal.place import whole_command
+from rota.cli.terminal.place import placed
 from rota.operations.reports.doctor import DoctorCommands
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _finding(one: Finding) -> None:
     if one.advice:
         say(f"    Do: {one.advice}")
     for command in one.commands:
-        say(f"        {whole_command(command)}")
+        say(f"        {placed(command)}")
 
 
 doctor = read_command(

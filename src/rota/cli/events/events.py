@@ -21,6 +21,7 @@ from rota.cli.terminal.output import (
     say,
     table,
 )
+from rota.cli.terminal.place import shown
 from rota.cli.terminal.watch import watched
 from rota.model.event import Outcome, where_from
 from rota.model.formatting import plural
@@ -84,7 +85,7 @@ def emit(
     if not runs:
         remark(
             f"event {runs.event_id} is stored, but started nothing;"
-            f" `rota events show {runs.event_id}` shows why"
+            f" {shown('events', 'show', str(runs.event_id))} shows why"
         )
 
 

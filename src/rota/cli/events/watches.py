@@ -10,6 +10,7 @@ from rota.cli.session import administer
 from rota.cli.terminal import times
 from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.output import print_json, remark, table
+from rota.cli.terminal.place import shown
 from rota.cli.terminal.watch import watched
 
 commands = typer.Typer(name="watches", help=DECLARED["watches"], no_args_is_help=True)
@@ -25,7 +26,7 @@ def list_watches(ctx: typer.Context, absolute: Absolute = False, json: Json = Fa
     if json:
         print_json(found)
     elif not found:
-        remark("no table is watched; watch one with `rota watches add TABLE`")
+        remark(f"no table is watched; watch one with {shown('watches', 'add', 'TABLE')}")
     else:
         rows = [
             (
@@ -37,7 +38,10 @@ def list_watches(ctx: typer.Context, absolute: Absolute = False, json: Json = Fa
         ]  # fmt: skip
         table(("ID>", "TABLE", "ON", "EVENT", "WHEN", "BY", "DRIFT"), rows)
         if any(it.drift for it in found):
-            remark("to repair a watch: `rota watches remove ID`, then `rota watches add TABLE`")
+            remark(
+                f"to repair a watch: {shown('watches', 'remove', 'ID')}, "
+                f"then {shown('watches', 'add', 'TABLE')}"
+            )
 
 
 add_actions(commands, "watches", None)

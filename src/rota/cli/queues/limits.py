@@ -14,6 +14,7 @@ from rota.cli.terminal import times
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.names import limit_names
 from rota.cli.terminal.output import facts, heading, print_json, remark, table
+from rota.cli.terminal.place import shown
 from rota.cli.terminal.watch import watched
 from rota.model.formatting import plural
 
@@ -43,7 +44,7 @@ _HEADERS = ("LIMIT", "APPLIES TO", "RULE", "IN USE>", "WAITING>", "FULL>", "WHEN
 
 def _list(ctx: typer.Context, app: App, found: list[LimitInfo], given: dict[str, Any]) -> None:
     if not found:
-        remark("no limits; jobs declare them, or create one with `rota limits set`")
+        remark(f"no limits; jobs declare them, or create one with {shown('limits', 'set')}")
         return
     table(_HEADERS, [_row(limit) for limit in found])
     waiting = sum(it.waiting for it in found)

@@ -9,7 +9,7 @@ import typer
 from rota.cli.reads import read_command
 from rota.cli.terminal import times
 from rota.cli.terminal.output import remark, say
-from rota.cli.terminal.place import whole_command
+from rota.cli.terminal.place import placed
 from rota.cli.terminal.watch import watched
 from rota.operations.reports.attention import AttentionCommands
 
@@ -38,7 +38,7 @@ def _show_need(need: AttentionItem, now: datetime, is_absolute: bool) -> None:
     since = times.shown(need.since, now, is_absolute)
     say("")
     say(f"{need.sentence}{f' (since {since})' if since else ''}")
-    for line in (need.reason, whole_command(need.command or "")):
+    for line in (need.reason, placed(need.command or "")):
         if line:
             say(f"    {line}")
 

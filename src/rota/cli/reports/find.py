@@ -8,6 +8,7 @@ import typer
 
 from rota.cli.reads import read_command
 from rota.cli.terminal.output import remark, table
+from rota.cli.terminal.place import shown
 from rota.operations.reports.find import FindCommands
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ def _show(ctx: typer.Context, app: App, found: list[SearchResult]) -> None:
         )
     else:
         text = ctx.params["text"]
-        remark(f"nothing found for {text!r}; `rota runs list --text` searches payloads and errors")
+        remark(
+            f"nothing found for {text!r}; {shown('runs', 'list', '--text', text)} "
+            "searches payloads and errors"
+        )
 
 
 find = read_command("find", FindCommands.named, _show, options=())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.cli.terminal import times
 from rota.cli.terminal.output import block, say
-from rota.cli.terminal.place import whole_command
+from rota.cli.terminal.place import placed
 
 if TYPE_CHECKING:
     from rota.model.why import Reason, Why
@@ -21,7 +21,7 @@ def print_reasons(found: Why) -> None:
 
 def _lines(reason: Reason, now: datetime) -> list[str]:
     when = when_text(reason, now)
-    then = f"$ {whole_command(reason.command)}" if reason.command else ""
+    then = f"$ {placed(reason.command)}" if reason.command else ""
     return [f" {line}" for line in (when, reason.next_step, then) if line]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from rota.cli.tenants.whose import whole_name
 from rota.cli.terminal import times
 from rota.cli.terminal.output import STATE_STYLES, first_line
+from rota.cli.terminal.place import shown
 from rota.cli.workers.workers import Code, news
 from rota.model.formatting import rate
 
@@ -160,7 +161,7 @@ class Frame:
         ]
         headers = ("WORKER>", "STATE", "SLOTS>", "HEARTBEAT", "HOST", *code.headers, "NOTE")
         return Section(
-            "WORKERS", headers, rows, "no workers; start one with `rota worker`", len(rows)
+            "WORKERS", headers, rows, f"no workers; start one with {shown('worker')}", len(rows)
         )
 
     def _running(self) -> Section:

@@ -14,6 +14,7 @@ from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.names import job_names, one_of
 from rota.cli.terminal.output import block, facts, heading, print_json, remark, table
+from rota.cli.terminal.place import shown
 from rota.cli.terminal.watch import watched
 from rota.model.formatting import plural
 
@@ -139,7 +140,7 @@ def show(ctx: typer.Context, group: Group, json: Json = False) -> None:
     if found.traceback:
         heading("last traceback")
         block(found.traceback)
-    remark(f"`rota runs list --group {it.id}` lists its runs")
+    remark(f"{shown('runs', 'list', '--group', str(it.id))} lists its runs")
 
 
 def _telling(traits: list[ErrorFacet]) -> list[ErrorFacet]:

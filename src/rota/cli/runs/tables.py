@@ -21,6 +21,7 @@ from rota.cli.terminal.output import (
     say,
     table,
 )
+from rota.cli.terminal.place import shown
 from rota.model.printable import entry
 
 if TYPE_CHECKING:
@@ -224,5 +225,5 @@ def print_ended(run: RunInfo, is_json: bool) -> int:
         return 0
     reason = ": ".join(part for part in (run.end_reason, run.last_error) if part)
     remark(f"error: run {run.id} {run.state}{': ' + reason if reason else ''}")
-    remark(f"hint: `rota runs show {run.id}`")
+    remark(f"hint: {shown('runs', 'show', str(run.id))}")
     return 1

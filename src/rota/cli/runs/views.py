@@ -10,6 +10,7 @@ from rota.cli.session import administer
 from rota.cli.terminal import times
 from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.output import print_json, remark, table
+from rota.cli.terminal.place import shown
 from rota.cli.terminal.watch import watched
 
 commands = typer.Typer(name="views", help=DECLARED["views"], no_args_is_help=True)
@@ -31,7 +32,9 @@ def list_views(ctx: typer.Context, absolute: Absolute = False, json: Json = Fals
         ]
         table(("NAME", "FILTER", "BY", "SAVED"), rows)
     else:
-        remark("no views; save one in the dashboard's list of runs, or with `rota views save`")
+        remark(
+            f"no views; save one in the dashboard's list of runs, or with {shown('views', 'save')}"
+        )
 
 
 add_actions(commands, "views", None)

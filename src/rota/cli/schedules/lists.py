@@ -21,6 +21,7 @@ from rota.cli.terminal.names import (
     tenant_names,
 )
 from rota.cli.terminal.output import print_json, remark
+from rota.cli.terminal.place import shown
 from rota.cli.terminal.watch import watched
 from rota.errors import TimingError
 
@@ -121,7 +122,7 @@ def list_schedules(
         print_json(found)
     elif not found:
         is_narrowed = any(value is not None for key, value in wanted.items() if key != "order")
-        none = "no schedules; create one with `rota schedules create`"
+        none = f"no schedules; create one with {shown('schedules', 'create')}"
         remark("no schedules match" if is_narrowed else none)
     else:
         tables.print_list(found, now, absolute)

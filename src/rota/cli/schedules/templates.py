@@ -11,6 +11,7 @@ from rota.cli.session import administer
 from rota.cli.terminal.flags import Json, Reason, Version
 from rota.cli.terminal.names import template_names
 from rota.cli.terminal.output import print_json, remark, table, tell
+from rota.cli.terminal.place import shown
 from rota.cli.terminal.watch import watched
 
 commands = typer.Typer(
@@ -34,7 +35,7 @@ def list_templates(ctx: typer.Context, json: Json = False) -> None:
     elif found:
         table(("NAME", "CRON", "DESCRIPTION"), [(it.name, it.cron, it.description) for it in found])
     else:
-        remark("no templates; add one with `rota schedules templates add`")
+        remark(f"no templates; add one with {shown('schedules', 'templates', 'add')}")
 
 
 @commands.command("add")

@@ -9,7 +9,7 @@ import typer
 
 from rota.cli.session import administer
 from rota.cli.terminal.output import print_json, say
-from rota.cli.terminal.wording import typed
+from rota.cli.terminal.words import CliWords
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -42,9 +42,10 @@ def each(
             except (DatabaseError, SchemaError):
                 raise
             except RotaError as error:
-                flags = {flag for param in ctx.command.params for flag in param.opts}
-                code = max(code, fail(error, flags))
-                results.append({noun: thing, "is_done": False, "error": typed(str(error), flags)})
+                parameters = ctx.command.params
+                code = max(code, fail(error, parameters))
+                text = error.sentence(CliWords(parameters))
+                results.append({noun: thing, "is_done": False, "error": text})
     if is_json:
         print_json(results)
     return code

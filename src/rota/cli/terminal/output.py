@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from rota.cli.terminal.place import advised
 from rota.model.printable import entry, in_json, lines, one_line
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def say(text: str) -> None:
 
 def remark(text: str) -> None:
     """Print additional information on stderr."""
-    typer.echo(entry(advised(text), _INDENT), err=True)
+    typer.echo(entry(text, _INDENT), err=True)
 
 
 def print_json(value: object) -> None:

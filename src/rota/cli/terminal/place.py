@@ -3,17 +3,12 @@ the URL of the database may be in the configuration."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from contextvars import ContextVar
 
 WITH_VALUE = ("--app", "--config")
 _told: ContextVar[str] = ContextVar("told", default="")
-# A command, with the application that the library named.
-_COMMAND = r"rota (?:--app \S+ )?(?=[a-z])"
-_IN_TEXT = re.compile(f"`{_COMMAND}")
-_ALONE = re.compile(f"^{_COMMAND}")
 
 
 def note_place(words: Sequence[str]) -> None:
@@ -27,11 +22,15 @@ def note_place(words: Sequence[str]) -> None:
     _told.set("".join(f" {name} {shlex.quote(value)}" for name, value in found.items()))
 
 
-def advised(text: str) -> str:
-    """Add the options to the commands in backticks of a text."""
-    return _IN_TEXT.sub(lambda _: f"`rota{_told.get()} ", text) if _told.get() else text
+def placed(line: str) -> str:
+    """Add the options to a command line of Rota; those of other programs stay as they are."""
+    return f"rota{_told.get()} {line[5:]}" if line.startswith("rota ") else line
 
 
-def whole_command(line: str) -> str:
-    """Add the options to a line, if it is a command of Rota."""
-    return _ALONE.sub(lambda _: f"rota{_told.get()} ", line) if _told.get() else line
+def shown(*words: str) -> str:
+    """Return a command of Rota for a sentence: `rota --app shop.py runs show 7`."""
+    return f"`{placed(shlex.join(('rota', *words)))}`"
+
+
+def has_place() -> bool:
+    return bool(_told.get())

@@ -15,6 +15,7 @@ from rota.cli.session import administer
 from rota.cli.terminal import times
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import facts, heading, listed, print_json, remark, table
+from rota.cli.terminal.place import shown
 from rota.cli.terminal.watch import watched
 from rota.model.formatting import plural, size
 
@@ -42,7 +43,7 @@ HEADERS = (
 
 def _list(ctx: typer.Context, app: App, found: list[WorkerInfo], given: dict[str, Any]) -> None:
     if not found:
-        empty = "no workers; start one with `rota worker`"
+        empty = f"no workers; start one with {shown('worker')}"
         remark("no workers match" if "status" in given or "host" in given else empty)
         return
     now, code = app.clock.sync.now(), Code.of(found)

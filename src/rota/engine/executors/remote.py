@@ -13,6 +13,7 @@ from typing import Any
 from rota.engine.executors.location import MAIN
 from rota.engine.executors.wire import Raise
 from rota.errors import RotaError
+from rota.hints import PYTHON, Words
 
 # An exception that contains a large data set is sent as text instead.
 _MAX_PICKLED = 1 << 20
@@ -34,7 +35,7 @@ class RemoteError(RotaError):
         self.message = message
         self.traceback = traceback
 
-    def __str__(self) -> str:
+    def sentence(self, words: Words = PYTHON) -> str:
         return f"{self.type_name}: {self.message}" if self.message else self.type_name
 
 
@@ -46,7 +47,7 @@ class ChildDied(RotaError):
         self.args = (exit_code,)
         self.exit_code = exit_code
 
-    def __str__(self) -> str:
+    def sentence(self, words: Words = PYTHON) -> str:
         return f"the child process of the attempt died: {describe_exit(self.exit_code)}"
 
 

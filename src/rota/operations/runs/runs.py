@@ -29,6 +29,7 @@ from rota.operations.runs.batches import BatchCommands
 from rota.operations.runs.reader import HandleReader
 from rota.operations.runs.waits import Waits
 from rota.operations.scope import Scope
+from rota.postgres.hints import described
 from rota.postgres.plans import Plan, call
 from rota.postgres.runs import lists as run_lists
 from rota.postgres.runs import runs
@@ -250,7 +251,8 @@ def _check_stored(job: str, payload: Mapping[str, Any] | None) -> Plan[None]:
     for problem in problems.values():
         raise PayloadError(
             f'job "{job}": {problem}',
-            hint="payload_schema of app.jobs.get(…) describes its arguments",
+            hint=described(job),
+            field="payload",
         )
 
 

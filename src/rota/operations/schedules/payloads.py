@@ -14,6 +14,7 @@ from rota.errors import PayloadError
 from rota.jobs.definition import JobDefinition
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
+from rota.postgres.hints import described
 from rota.postgres.plans import Plan
 from rota.postgres.schedules.payloads import find_payload_problems
 
@@ -49,10 +50,10 @@ def declared(
             return arguments
         checked: ScheduleArguments = {**arguments, "payload": _encoded(job, payload)}
     except PayloadError as error:
-        hint = (
-            error.hint or "pass a payload, or give the job a default: @app.job(default_payload=…)"
+        hint = error.advice or (
+            "pass a payload, or give the job a default: @app.job(default_payload=…)"
         )
-        raise PayloadError(f'schedule "{name}": {error}', hint=hint) from None
+        raise PayloadError(f'schedule "{name}": {error}', hint=hint, field="payload") from None
     return checked
 
 
@@ -67,5 +68,6 @@ def check_stored(registry: Registry | None, said: Sequence[Said]) -> Plan[None]:
         name, job, _ = others[place]
         raise PayloadError(
             f'schedule "{name}": its payload does not fit job "{job}": {problem}',
-            hint="payload_schema of app.jobs.get(…) describes its arguments",
+            hint=described(job),
+            field="payload",
         )

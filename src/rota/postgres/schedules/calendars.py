@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from rota.errors import CalendarNotFound, TemplateNotFound, WrongState
 from rota.model.calendar import CalendarInfo, CalendarOrder
 from rota.model.formatting import plural
+from rota.model.nearest import listed, nearest
 from rota.model.page import Page
 from rota.model.schedule_info import TemplateInfo
-from rota.model.wording import listed
 from rota.postgres.audit import act_as
 from rota.postgres.pages import check_order, read_all, read_page
 from rota.postgres.plans import Execute, Plan
@@ -37,8 +36,7 @@ def find_calendar(name: str) -> Plan[CalendarInfo]:
     found = yield from list_calendars(name=name)
     if not found:
         known = yield from list_calendars()
-        near = get_close_matches(name, [calendar.name for calendar in known], 1)
-        hint = f"did you mean {near[0]}?" if near else listed("calendars")
+        hint = nearest(name, [calendar.name for calendar in known], listed("calendars"))
         raise CalendarNotFound(f'no calendar is named "{name}"', hint=hint)
     return found[0]
 
@@ -96,8 +94,8 @@ def find_template(name: str) -> Plan[TemplateInfo]:
     found = yield from list_templates(name)
     if not found:
         known = yield from list_templates()
-        near = get_close_matches(name, [template.name for template in known], 1, 0.4)
-        hint = f"did you mean {near[0]}?" if near else listed("templates")
+        names = [template.name for template in known]
+        hint = nearest(name, names, f"choose from {', '.join(names[:20]) or 'none: add one first'}")
         raise TemplateNotFound(f'no template is named "{name}"', hint=hint)
     return found[0]
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from rota.errors import ScheduleNotFound
 from rota.model.documents import ScheduleDocuments
 from rota.model.list_filters import TimeOrder
+from rota.model.nearest import listed, nearest
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import LISTED_BYTES, Page
 from rota.model.schedule_edit import Override
 from rota.model.schedule_info import ScheduleInfo, Triggered
-from rota.model.wording import listed
 from rota.postgres.audit import act_as
 from rota.postgres.pages import check_order, read_page
 from rota.postgres.plans import Execute, Plan, Rows
@@ -49,8 +48,7 @@ def lock_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
 
 def _not_found(name: str, tenant: str) -> Plan[ScheduleNotFound]:
     known = yield Execute("schedules/names", {"tenant": tenant})
-    near = get_close_matches(name, [row["name"] for row in known], 1)
-    hint = f"did you mean {near[0]}?" if near else listed("schedules")
+    hint = nearest(name, [row["name"] for row in known], listed("schedules"))
     return ScheduleNotFound(f'no schedule is named "{name}"', hint=hint)
 
 

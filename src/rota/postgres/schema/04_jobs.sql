@@ -66,13 +66,13 @@ COMMENT ON TABLE rota.jobs IS 'Every job that a process has declared.';
 
 -- Refuses a job (RO002), in words that name it.
 -- Called by: many.
-CREATE FUNCTION rota.bad_job(name text, what text, hint text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.bad_job(name text, what text, hint text DEFAULT NULL, field text DEFAULT '') RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     IF hint IS NULL THEN
-        RAISE EXCEPTION 'job "%": %', name, what USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'job "%": %', name, what USING ERRCODE = 'RO002', COLUMN = field;
     END IF;
-    RAISE EXCEPTION 'job "%": %', name, what USING ERRCODE = 'RO002', HINT = hint;
+    RAISE EXCEPTION 'job "%": %', name, what USING ERRCODE = 'RO002', COLUMN = field, HINT = hint;
 END $$;
 
 -- Says in words what the constraints would refuse, and what they cannot see.
@@ -83,19 +83,23 @@ BEGIN
     IF OLD.name IS NULL THEN
         NULL;  -- the constraints do
     ELSIF NEW.name <> OLD.name THEN
-        PERFORM rota.bad_job(OLD.name, 'a job cannot be renamed',
-            'Call rota.rename_job, or declare it under its new name with the old one among its aliases.');
+        RAISE EXCEPTION 'job "%": a job cannot be renamed', OLD.name
+            USING ERRCODE = 'RO002', CONSTRAINT = 'renamed_by_hand', COLUMN = 'name',
+                HINT = 'Call rota.rename_job, or declare it under its new name with the old one among its aliases.';
     ELSIF NEW.priority NOT BETWEEN 0 AND 9 THEN
-        PERFORM rota.bad_job(NEW.name, format('priority %s is not between 0 (first) and 9 (last)', NEW.priority));
+        PERFORM rota.bad_job(NEW.name, format('priority %s is not between 0 (first) and 9 (last)', NEW.priority),
+            field => 'priority');
     ELSIF NEW.max_attempts NOT BETWEEN 1 AND 100 THEN
-        PERFORM rota.bad_job(NEW.name, format('max_attempts %s is not between 1 and 100', NEW.max_attempts));
+        PERFORM rota.bad_job(NEW.name, format('max_attempts %s is not between 1 and 100', NEW.max_attempts),
+            field => 'max_attempts');
     END IF;
     IF NEW.timeout_seconds < real '0.001' THEN
         PERFORM rota.bad_job(NEW.name, format('timeout_seconds %s is less than 0.001 (a millisecond)',
-            NEW.timeout_seconds));
+            NEW.timeout_seconds), field => 'timeout_seconds');
     ELSIF rota.backoff_fault(NEW.backoff) IS NOT NULL THEN
         PERFORM rota.bad_job(NEW.name, rota.backoff_fault(NEW.backoff),
-            'Use kind, base_seconds, factor (at least 1), cap_seconds and jitter_seconds (at least 0).');
+            'Use kind, base_seconds, factor (at least 1), cap_seconds and jitter_seconds (at least 0).',
+            field => 'backoff');
     END IF;
     PERFORM rota.check_event(e) FROM unnest(NEW.events) e;
     NEW.updated_at := CASE WHEN (OLD.name IS NOT NULL AND NEW.name IS NOT NULL) THEN rota.now() ELSE NEW.updated_at END;
@@ -134,15 +138,16 @@ BEGIN
     NEW.tenant := nullif(NEW.tenant, '');
     IF NEW.delay_seconds NOT BETWEEN 0 AND 3153600000 OR NEW.delay_seconds = 'NaN' THEN
         PERFORM rota.bad_job(NEW.name, format('delay_seconds %s is not between 0 and 3153600000 (100 years)',
-            NEW.delay_seconds));
+            NEW.delay_seconds), field => 'delay_seconds');
     ELSIF NEW.expires_in_seconds NOT BETWEEN 0.001 AND 3153600000 OR NEW.expires_in_seconds = 'NaN' THEN
         PERFORM rota.bad_job(NEW.name, format('expires_in_seconds %s is not between 0.001 and 3153600000 (100 years)',
-            NEW.expires_in_seconds));
+            NEW.expires_in_seconds), field => 'expires_in_seconds');
     ELSIF rota.key_fault(NEW.key) IS NOT NULL THEN
         PERFORM rota.bad_job(NEW.name, format('its key "%s" %s', left(NEW.key, 60), rota.key_fault(NEW.key)),
-            'Write for example invoice:{invoice_id}.');
+            'Write for example invoice:{invoice_id}.', field => 'key');
     ELSIF unknown IS NOT NULL AND NEW.key IS NOT NULL THEN
-        PERFORM rota.bad_job(NEW.name, format('its key "%s" names %s, which is not an argument', NEW.key, unknown));
+        PERFORM rota.bad_job(NEW.name, format('its key "%s" names %s, which is not an argument', NEW.key, unknown),
+            field => 'key');
     ELSIF NEW.key IS NOT NULL AND NEW.event_delivery IS NOT NULL THEN
         PERFORM rota.bad_job(NEW.name, 'key and event_delivery cannot be combined',
             'Set the key in event_delivery instead.');
@@ -150,7 +155,7 @@ BEGIN
         PERFORM rota.bad_job(NEW.name, format('it has a schedule, "%s", so it cannot have a key', found),
             'Use the overlap policy of the schedule, which decides what happens while the previous run has not ended.');
     ELSIF rota.tenant_fault(NEW.tenant) IS NOT NULL THEN
-        PERFORM rota.bad_job(NEW.name, format('its tenant %s', rota.tenant_fault(NEW.tenant)));
+        PERFORM rota.bad_job(NEW.name, format('its tenant %s', rota.tenant_fault(NEW.tenant)), field => 'tenant');
     END IF;
     RETURN NEW;
 END $$;
@@ -168,7 +173,9 @@ BEGIN
     END IF;
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION 'job "%": its default payload is not valid: %', NEW.name, problem
-            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema describes its arguments.';
+            USING ERRCODE = 'RO018', CONSTRAINT = 'payload_mismatch', COLUMN = 'default_payload',
+                DETAIL = jsonb_build_object('job', NEW.name),
+                HINT = 'rota.jobs.payload_schema describes its arguments.';
     END IF;
     RETURN NEW;
 END $$;
@@ -259,7 +266,8 @@ BEGIN
     SELECT count(*) INTO found FROM rota.schedules s WHERE s.job = OLD.name;
     IF found > 0 THEN
         RAISE EXCEPTION 'job "%" has schedules: %', OLD.name, found
-            USING ERRCODE = 'RO005',
+            USING ERRCODE = 'RO005', CONSTRAINT = 'job_has_schedules',
+                DETAIL = jsonb_build_object('job', OLD.name, 'schedules', found),
                 HINT = 'Delete the schedules first, or with the job: delete_job(…, cascade => true).';
     END IF;
     SELECT count(*) INTO found FROM rota.open_runs o
@@ -267,7 +275,8 @@ BEGIN
       AND current_setting('rota' || '.deleting_job', true) IS DISTINCT FROM OLD.name;
     IF found > 0 THEN
         RAISE EXCEPTION 'job "%" has runs that have not ended: %', OLD.name, found
-            USING ERRCODE = 'RO005',
+            USING ERRCODE = 'RO005', CONSTRAINT = 'job_has_open_runs',
+                DETAIL = jsonb_build_object('job', OLD.name, 'runs', found),
                 HINT = 'Wait until they end, or cancel them: delete_job(…, cancel_open => true).';
     END IF;
 END $$;
@@ -415,7 +424,7 @@ END $$;
 CREATE FUNCTION rota.unknown_job(job text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     RAISE EXCEPTION 'no job is named "%"', job
-        USING ERRCODE = 'RO001',
+        USING ERRCODE = 'RO001', DETAIL = jsonb_build_object('job', job),
             HINT = 'Jobs are registered when an application that declares them starts; rota.jobs lists them.';
 END $$;
 

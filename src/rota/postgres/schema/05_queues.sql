@@ -146,10 +146,11 @@ BEGIN
     IF NOT coalesce(NEW.max_waiting BETWEEN 0 AND 1000000000, true) THEN
         RAISE EXCEPTION 'queue "%": max_waiting must be a whole number from 0 to 1000000000, not %', NEW.name,
             NEW.max_waiting
-            USING ERRCODE = 'RO002', HINT = 'null removes the cap.';
+            USING ERRCODE = 'RO002', CONSTRAINT = 'cap_out_of_range', COLUMN = 'max_waiting',
+                HINT = 'null removes the cap.';
     ELSIF NEW.when_full IS NULL OR NEW.when_full NOT IN ('refuse', 'drop_lowest') THEN
         RAISE EXCEPTION 'queue "%": when_full must be refuse or drop_lowest, not %', NEW.name,
-            coalesce(NEW.when_full, 'NULL') USING ERRCODE = 'RO002';
+            coalesce(NEW.when_full, 'NULL') USING ERRCODE = 'RO002', COLUMN = 'when_full';
     END IF;
     IF NEW.name = 'rota' || '.system' AND NEW.max_waiting IS NOT NULL THEN
         RAISE EXCEPTION 'queue "%" belongs to Rota and cannot have a cap', NEW.name USING ERRCODE = 'RO002';
@@ -257,7 +258,8 @@ BEGIN
           OR NOT (set_queue.settings ->> 'max_waiting')::numeric BETWEEN 0 AND 1000000000 THEN
         RAISE EXCEPTION 'queue "%": max_waiting must be a whole number from 0 to 1000000000, not %', set_queue.queue,
             left((set_queue.settings -> 'max_waiting')::text, 60)
-                USING ERRCODE = 'RO002', HINT = 'null removes the cap.';
+                USING ERRCODE = 'RO002', CONSTRAINT = 'cap_out_of_range', COLUMN = 'max_waiting',
+                HINT = 'null removes the cap.';
     END IF;
     was := rota.say_why(set_queue.actor, set_queue.reason);
     INSERT INTO rota.queues (name) VALUES (set_queue.queue) ON CONFLICT (name) DO NOTHING;
@@ -385,7 +387,8 @@ BEGIN
             CASE q.waiting WHEN 1 THEN '1 run waits' ELSE rota.plural_words(q.waiting, 'run') || ' wait' END,
             rota.number_words(q.max_waiting) || CASE WHEN check_cap.runs > 1
                 THEN format('; %s more do not fit', rota.number_words(check_cap.runs)) ELSE '' END
-            USING ERRCODE = 'RO032',
+            USING ERRCODE = 'RO032', DETAIL = jsonb_build_object('queue', check_cap.queue, 'waiting', q.waiting,
+                'max_waiting', q.max_waiting, 'runs', check_cap.runs),
                 HINT = 'Retry when some have started, raise max_waiting of the queue, or set its when_full to '
                 'drop_lowest, which drops the runs with the lowest priority.';
     END IF;

@@ -203,7 +203,8 @@ BEGIN
         IF holder <> run_id THEN
             IF enqueue_run.on_conflict = 'raise' THEN
                 RAISE EXCEPTION 'key "%" of job "%" is held by run %', enqueue_run.key, enqueue_run.job, holder
-                    USING ERRCODE = 'RO003', DETAIL = holder::text;
+                    USING ERRCODE = 'RO003', DETAIL = jsonb_build_object('job', enqueue_run.job, 'key', enqueue_run.key,
+                        'held_by', holder);
             ELSIF enqueue_run.on_conflict IN ('replace', 'debounce') THEN
                 -- SKIP LOCKED: a row that a worker is taking right now counts as running.
                 UPDATE rota.open_runs o
@@ -701,14 +702,17 @@ CREATE FUNCTION rota.check_options(
 DECLARE
     fault text;
     hint  text := '';
+    field text := '';
     code  text := 'RO002';
 BEGIN
     IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+        field := 'payload';
         fault := format('the payload of job "%s" must be a JSON object of its arguments, not %s', job,
             coalesce(jsonb_typeof(payload), 'NULL'));
         hint := 'Write for example {"user_id": 7}.';
         code := 'RO018';
     ELSIF pg_column_size(payload) > payload_bytes THEN
+        field := 'payload';
         fault := format('the payload of job "%s" has %s bytes; the limit is %s', job, pg_column_size(payload),
             payload_bytes);
         hint := 'Store the data elsewhere and enqueue a reference to it, or raise runs.payload_bytes.';
@@ -722,50 +726,64 @@ BEGIN
         hint := 'The largest number is 1.7976931348623157e308; pass larger ones as strings.';
         code := CASE WHEN is_checked OR rota.is_plain_json(payload) THEN code ELSE 'RO018' END;
     ELSIF priority NOT BETWEEN 0 AND 9 THEN
+        field := 'priority';
         fault := format('priority %s of job "%s" is not between 0 (first) and 9 (last)', priority, job);
     ELSIF max_attempts NOT BETWEEN 1 AND 100 THEN
+        field := 'max_attempts';
         fault := format('max_attempts %s of job "%s" is not between 1 and 100', max_attempts, job);
     ELSIF timeout_seconds < 0.001 THEN
+        field := 'timeout_seconds';
         fault := format('timeout_seconds %s of job "%s" is less than 0.001 (a millisecond)', timeout_seconds, job);
     ELSIF timeout_seconds > 31536000 THEN
+        field := 'timeout_seconds';
         fault := format('timeout_seconds %s of job "%s" is more than 31536000 (a year)', timeout_seconds, job);
     ELSIF queue = '' OR length(queue) > 100 THEN
+        field := 'queue';
         fault := format('the queue name of job "%s" must have 1 to 100 characters', job);
     ELSIF jsonb_typeof(metadata) <> 'object' OR jsonb_typeof(backoff) <> 'object' THEN
         fault := format('metadata and backoff of job "%s" must be JSON objects', job);
     ELSIF backoff IS NOT NULL AND rota.backoff_fault(backoff) IS NOT NULL THEN
+        field := 'backoff';
         fault := format('job "%s": %s', job, rota.backoff_fault(backoff));
         hint := 'Use kind, base_seconds, factor (at least 1), cap_seconds and jitter_seconds (at least 0).';
     ELSIF NOT rota.is_instant(run_at) THEN
+        field := 'run_at';
         fault := format('run_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)', run_at,
             job);
     ELSIF NOT rota.is_instant(expires_at) THEN
+        field := 'expires_at';
         fault := format('expires_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)',
             expires_at, job);
         hint := 'Omit it for a run that never expires.';
     ELSIF expires_at IS NOT NULL AND expires_in IS NOT NULL THEN
         fault := format('expires_at and expires_in of job "%s" cannot be combined', job);
     ELSIF (expires_in > interval '0' AND expires_in <= interval '100 years') IS FALSE THEN
+        field := 'expires_in_seconds';
         fault := format('expires_in %s of job "%s" is not between 0 and 100 years', expires_in, job);
         hint := 'Omit it for a run that never expires.';
     ELSIF delay NOT BETWEEN interval '0' AND interval '100 years' THEN
+        field := 'delay_seconds';
         fault := format('delay %s of job "%s" is not between 0 and 100 years', delay, job);
     ELSIF key_seconds < 0 OR key_seconds > 3153600000 AND key_seconds <> 'infinity' THEN
+        field := 'key_seconds';
         fault := format('key_seconds %s of job "%s" is not between 0 and 3153600000 (100 years)', key_seconds, job);
         hint := 'Pass infinity to keep the key for ever.';
     ELSIF tags IS NOT NULL AND (NOT rota.is_plain_list(tags) OR EXISTS (SELECT FROM unnest(tags) t
         WHERE length(t) NOT BETWEEN 1 AND 100)) THEN
+        field := 'tags';
         fault := format('tags of job "%s" must be a list of strings of 1 to 100 characters', job);
     ELSIF tenant <> '' AND rota.tenant_fault(tenant) IS NOT NULL THEN
+        field := 'tenant';
         fault := format('the tenant of job "%s" %s, not %s', job, rota.tenant_fault(tenant), to_json(left(tenant, 60)));
         hint := 'Use an ID or a short name, such as acme or customer-17.';
     ELSE
         RETURN;
     END IF;
     IF hint = '' THEN
-        RAISE EXCEPTION '%', fault USING ERRCODE = code;
+        RAISE EXCEPTION '%', fault USING ERRCODE = code, COLUMN = field, DETAIL = jsonb_build_object('job', job);
     END IF;
-    RAISE EXCEPTION '%', fault USING ERRCODE = code, HINT = hint;
+    RAISE EXCEPTION '%', fault USING ERRCODE = code, COLUMN = field, HINT = hint,
+        DETAIL = jsonb_build_object('job', job), CONSTRAINT = CASE field WHEN 'key_seconds' THEN 'key_seconds_out_of_range' ELSE '' END;
 END $$;
 
 -- What is wrong with a backoff; NULL: nothing.

@@ -21,10 +21,12 @@ BEGIN
     LOOP
         place := rota.find_run(cancel_run.run_id);
         IF place.state IS NULL THEN
-            RAISE EXCEPTION 'there is no run %', cancel_run.run_id USING ERRCODE = 'RO004';
+            RAISE EXCEPTION 'there is no run %', cancel_run.run_id
+                USING ERRCODE = 'RO004', DETAIL = jsonb_build_object('run', cancel_run.run_id);
         ELSIF NOT place.is_open THEN
             RAISE EXCEPTION 'run % has already ended (%)', cancel_run.run_id, place.state
-                USING ERRCODE = 'RO005', HINT = 'Only a run that has not ended can be cancelled.';
+                USING ERRCODE = 'RO005', DETAIL = jsonb_build_object('run', cancel_run.run_id, 'state', place.state),
+                HINT = 'Only a run that has not ended can be cancelled.';
         END IF;
         SELECT o.state, o.worker, o.attempt, o.tenant INTO held FROM rota.open_runs o WHERE o.id = cancel_run.run_id;
         IF held.state = 'running' THEN
@@ -77,10 +79,12 @@ BEGIN
     LOOP
         place := rota.find_run(retry_run.run_id);
         IF place.state IS NULL THEN
-            RAISE EXCEPTION 'there is no run %', retry_run.run_id USING ERRCODE = 'RO004';
+            RAISE EXCEPTION 'there is no run %', retry_run.run_id
+                USING ERRCODE = 'RO004', DETAIL = jsonb_build_object('run', retry_run.run_id);
         ELSIF place.is_open OR place.state NOT IN ('failed', 'cancelled') THEN
             RAISE EXCEPTION 'run % is %', retry_run.run_id, place.state
-                USING ERRCODE = 'RO005', HINT = 'Only a run that failed or was cancelled can be retried.';
+                USING ERRCODE = 'RO005', DETAIL = jsonb_build_object('run', retry_run.run_id, 'state', place.state),
+                HINT = 'Only a run that failed or was cancelled can be retried.';
         END IF;
         DELETE FROM rota.ended_runs r
         WHERE r.id = retry_run.run_id AND r.keep_class = place.keep_class AND r.finished_at = place.finished_at
@@ -96,7 +100,9 @@ BEGIN
         THEN rota.payload_problem(schema, retry_run.payload) END;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'run %: the payload does not fit job "%": %', old.id, old.job, wrong
-            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema describes its arguments.';
+            USING ERRCODE = 'RO018', CONSTRAINT = 'payload_mismatch', COLUMN = 'payload',
+                DETAIL = jsonb_build_object('run', old.id, 'job', old.job),
+                HINT = 'rota.jobs.payload_schema describes its arguments.';
     END IF;
     PERFORM rota.check_options(old.job, coalesce(retry_run.payload, '{}'), s.payload_bytes, NULL, NULL, NULL, NULL,
         NULL, NULL, delay => retry_run.delay) FROM rota.settings s;
@@ -108,7 +114,8 @@ BEGIN
         holder := rota.take_key(old.tenant, old.job, old.key, old.id);
         IF holder <> old.id THEN
             RAISE EXCEPTION 'run % cannot be retried: its key "%" is held by run %', old.id, old.key, holder
-                USING ERRCODE = 'RO003', DETAIL = holder::text;
+                USING ERRCODE = 'RO003',
+                    DETAIL = jsonb_build_object('run', old.id, 'key', old.key, 'held_by', holder);
         END IF;
     END IF;
     DELETE FROM rota.cancel_requests c WHERE c.run_id = old.id;
@@ -184,7 +191,9 @@ BEGIN
         new_payload) FROM rota.jobs j WHERE j.name = old.job) END;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'run %: the payload does not fit job "%": %', old.id, old.job, wrong
-            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema describes its arguments.';
+            USING ERRCODE = 'RO018', CONSTRAINT = 'payload_mismatch', COLUMN = 'payload',
+                DETAIL = jsonb_build_object('run', old.id, 'job', old.job),
+                HINT = 'rota.jobs.payload_schema describes its arguments.';
     END IF;
     PERFORM rota.check_options(old.job, coalesce(new_payload, '{}'), s.payload_bytes, NULL, NULL, NULL, NULL, NULL,
         NULL, delay => retry_refused.delay) FROM rota.settings s;
@@ -243,10 +252,12 @@ BEGIN
     LOOP
         place := rota.find_run(delete_run.run_id);
         IF place.state IS NULL THEN
-            RAISE EXCEPTION 'there is no run %', delete_run.run_id USING ERRCODE = 'RO004';
+            RAISE EXCEPTION 'there is no run %', delete_run.run_id
+                USING ERRCODE = 'RO004', DETAIL = jsonb_build_object('run', delete_run.run_id);
         ELSIF place.is_open THEN
             RAISE EXCEPTION 'run % is %', delete_run.run_id, place.state
-                USING ERRCODE = 'RO005', HINT = 'Only a run that has ended can be deleted: cancel it first.';
+                USING ERRCODE = 'RO005', DETAIL = jsonb_build_object('run', delete_run.run_id, 'state', place.state),
+                HINT = 'Only a run that has ended can be deleted: cancel it first.';
         END IF;
         DELETE FROM rota.ended_runs r
         WHERE r.id = delete_run.run_id AND r.keep_class = place.keep_class AND r.finished_at = place.finished_at

@@ -222,13 +222,13 @@ COMMENT ON TABLE rota.schedule_state IS 'How far each schedule has come, and how
 -- Refuses a schedule (RO002), in words that name it.
 -- Called by: before_schedule, check_next_run, check_requirements, check_requires, check_schedule_words, pause_schedule,
 -- reschedule.
-CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL, field text DEFAULT '') RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     IF hint IS NULL THEN
-        RAISE EXCEPTION 'schedule "%": %', name, what USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'schedule "%": %', name, what USING ERRCODE = 'RO002', COLUMN = field;
     END IF;
-    RAISE EXCEPTION 'schedule "%": %', name, what USING ERRCODE = 'RO002', HINT = hint;
+    RAISE EXCEPTION 'schedule "%": %', name, what USING ERRCODE = 'RO002', COLUMN = field, HINT = hint;
 END $$;
 
 -- Everything of a schedule that says when: what a stretch of the past was decided by.
@@ -250,11 +250,11 @@ BEGIN
         PERFORM rota.unknown_job(s.job);
     END IF;
     IF s.calendar IS NOT NULL AND NOT EXISTS (SELECT FROM rota.calendars c WHERE c.name = s.calendar) THEN
-        PERFORM rota.bad_schedule(s.name, format('there is no calendar "%s"', s.calendar));
+        PERFORM rota.bad_schedule(s.name, format('there is no calendar "%s"', s.calendar), field => 'calendar');
     END IF;
     IF NOT rota.has_cron_fields(s.cron, ARRAY[fields]) THEN
         PERFORM rota.bad_schedule(s.name, format('cron "%s" does not have %s fields', s.cron, fields),
-            'Six fields (seconds first) require has_seconds.');
+            'Six fields (seconds first) require has_seconds.', 'cron');
     END IF;
 END $$;
 
@@ -271,7 +271,7 @@ BEGIN
                  WHEN jsonb_typeof(one -> 'within_seconds') = 'number' THEN (one ->> 'within_seconds')::numeric <= 0
                  ELSE jsonb_typeof(one -> 'within_seconds') <> 'null' END) THEN
             PERFORM rota.bad_schedule(s.name, format('requires cannot contain %s', left(one::text, 100)),
-                'Write for example [{"name": "import", "within_seconds": 3600}].');
+                'Write for example [{"name": "import", "within_seconds": 3600}].', 'requires');
         END IF;
     END LOOP;
 END $$;
@@ -377,6 +377,18 @@ CREATE FUNCTION rota.decided_until(st rota.schedule_state) RETURNS timestamptz L
                     CASE WHEN st.stopped_until <= rota.now() THEN st.stopped_until END)
 $$;
 
+-- Refuses infinity as the next time of a schedule.
+-- Called by: check_next_run, reschedule.
+CREATE FUNCTION rota.refuse_infinite(s rota.schedules, at timestamptz) RETURNS void LANGUAGE plpgsql STABLE
+SET jit = off AS $$
+BEGIN
+    RAISE EXCEPTION 'schedule "%": its next time must be finite, not %', s.name, at
+        USING ERRCODE = 'RO002', CONSTRAINT = 'next_time_infinite', COLUMN = 'next_run_at',
+            DETAIL = jsonb_build_object('schedule', s.name, 'tenant', s.tenant),
+            HINT = 'To stop it, use rota.pause_schedule or rota.disable_schedule; next_run_at = NULL recomputes its '
+            'next time.';
+END $$;
+
 -- Refuses an instant that cannot be the next time of a schedule, as somebody sets it.
 -- Called by: before_schedule.
 CREATE FUNCTION rota.check_next_run(s rota.schedules) RETURNS void LANGUAGE plpgsql STABLE SET jit = off AS $$
@@ -384,12 +396,12 @@ BEGIN
     IF s.init IS NOT NULL THEN
         PERFORM rota.bad_schedule(s.name, 'an init schedule has no next time');
     ELSIF NOT rota.is_instant(s.next_run_at) THEN
-        PERFORM rota.bad_schedule(s.name, format('its next time must be finite, not %s', s.next_run_at),
-            'To stop it, use rota.pause_schedule or rota.disable_schedule; next_run_at = NULL recomputes its next '
-            'time.');
+        PERFORM rota.refuse_infinite(s, s.next_run_at);
     ELSIF s.next_run_at < rota.now() - interval '1 minute' THEN
-        PERFORM rota.bad_schedule(s.name, format('its next time must be in the future, not %s', s.next_run_at),
-            'next_run_at = NULL recomputes it; rota.trigger_schedule runs it now.');
+        RAISE EXCEPTION 'schedule "%": its next time must be in the future, not %', s.name, s.next_run_at
+            USING ERRCODE = 'RO002', CONSTRAINT = 'next_time_past', COLUMN = 'next_run_at',
+                DETAIL = jsonb_build_object('schedule', s.name, 'tenant', s.tenant),
+                HINT = 'next_run_at = NULL recomputes it; rota.trigger_schedule runs it now.';
     END IF;
 END $$;
 
@@ -634,7 +646,8 @@ DECLARE
 BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION 'schedule "%": its payload does not fit job "%": %', s.name, s.job, problem
-            USING ERRCODE = 'RO018', HINT =
+            USING ERRCODE = 'RO018', CONSTRAINT = 'no_payload', COLUMN = 'payload',
+            DETAIL = jsonb_build_object('schedule', s.name, 'job', s.job), HINT =
             'rota.jobs.payload_schema describes its arguments; without a payload, the default payload of the job is '
             'used.';
     END IF;

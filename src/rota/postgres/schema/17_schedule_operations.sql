@@ -12,7 +12,8 @@ BEGIN
     SELECT s.* INTO found FROM rota.schedules s WHERE s.tenant = find_schedule.tenant AND s.name = find_schedule.name;
     IF found.id IS NULL THEN
         RAISE EXCEPTION 'no schedule is named "%"', find_schedule.name
-            USING ERRCODE = 'RO007', HINT = 'rota.schedules lists them.';
+            USING ERRCODE = 'RO007', DETAIL = jsonb_build_object('schedule', find_schedule.name,
+                'tenant', find_schedule.tenant), HINT = 'rota.schedules lists them.';
     END IF;
     RETURN found;
 END $$;
@@ -56,7 +57,8 @@ BEGIN
     ELSIF stored <> expect_version.version THEN
         RAISE EXCEPTION '% "%" has changed: it is at version %, not %', kind, expect_version.name, stored,
             expect_version.version
-            USING ERRCODE = 'RO008', DETAIL = stored::text, HINT = 'Read it again, then repeat the change.';
+            USING ERRCODE = 'RO008', DETAIL = jsonb_build_object('name', expect_version.name, 'version', stored),
+                HINT = 'Read it again, then repeat the change.';
     END IF;
 END $$;
 
@@ -238,9 +240,7 @@ BEGIN
     IF reschedule.at IS NULL THEN
         PERFORM rota.bad_schedule(found.name, 'the new time must be in the future');
     ELSIF NOT rota.is_instant(reschedule.at) THEN
-        PERFORM rota.bad_schedule(found.name, format('the new time must be finite, not %s', reschedule.at),
-            'To stop it, use rota.pause_schedule or rota.disable_schedule; next_run_at = NULL recomputes its next '
-            'time.');
+        PERFORM rota.refuse_infinite(found, reschedule.at);
     END IF;
     was := rota.say_why(reschedule.actor, reschedule.reason);
     UPDATE rota.schedules s SET next_run_at = reschedule.at WHERE s.id = found.id;
@@ -357,7 +357,9 @@ DECLARE
 BEGIN
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'schedule "%": the payload does not fit job "%": %', found.name, found.job, wrong
-            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema describes its arguments.';
+            USING ERRCODE = 'RO018', CONSTRAINT = 'payload_mismatch', COLUMN = 'payload',
+                DETAIL = jsonb_build_object('schedule', found.name, 'job', found.job),
+                HINT = 'rota.jobs.payload_schema describes its arguments.';
     END IF;
     SELECT r.run_id INTO made FROM rota.enqueue_run(
         job => found.job, payload => given, queue => found.queue, priority => found.priority::integer,

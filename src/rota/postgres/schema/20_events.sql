@@ -243,7 +243,7 @@ BEGIN
     ELSIF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
         RAISE EXCEPTION 'the payload of event "%" must be a JSON object, not %', event,
             coalesce(jsonb_typeof(payload), 'NULL')
-            USING ERRCODE = 'RO018', HINT = 'Write for example {"order_id": 7}.';
+            USING ERRCODE = 'RO018', COLUMN = 'payload', HINT = 'Write for example {"order_id": 7}.';
     ELSIF pg_column_size(payload) > most_bytes THEN
         RAISE EXCEPTION 'the payload of event "%" has % bytes; the limit is %', event, pg_column_size(payload),
             most_bytes
@@ -255,17 +255,19 @@ BEGIN
         RAISE EXCEPTION 'the key of event "%" must have 1 to 400 characters', event USING ERRCODE = 'RO002';
     ELSIF key IS NULL AND num_nonnulls(key_seconds, period_seconds) > 0 THEN
         RAISE EXCEPTION '% of event "%" needs a key',
-            CASE WHEN key_seconds IS NULL THEN 'period_seconds' ELSE 'key_seconds' END, event USING ERRCODE = 'RO002';
+            CASE WHEN key_seconds IS NULL THEN 'period_seconds' ELSE 'key_seconds' END, event
+            USING ERRCODE = 'RO002', COLUMN = 'key';
     ELSIF num_nonnulls(key_seconds, period_seconds) > 1 THEN
-        RAISE EXCEPTION 'key_seconds and period_seconds of event "%" cannot be combined', event USING ERRCODE = 'RO002',
-            HINT = 'period_seconds counts from the event, key_seconds from the end of each run.';
+        RAISE EXCEPTION 'key_seconds and period_seconds of event "%" cannot be combined', event
+            USING ERRCODE = 'RO002', CONSTRAINT = 'two_key_periods',
+                HINT = 'period_seconds counts from the event, key_seconds from the end of each run.';
     ELSIF (key_seconds BETWEEN 0 AND 'infinity') IS FALSE OR key_seconds = 'NaN'
         OR (key_seconds > 3153600000 AND key_seconds < 'infinity') THEN
         RAISE EXCEPTION 'key_seconds % of event "%" is not between 0 and 3153600000, or infinity', key_seconds, event
-            USING ERRCODE = 'RO002';
+            USING ERRCODE = 'RO002', COLUMN = 'key_seconds';
     ELSIF period_seconds NOT BETWEEN 0.001 AND 3153600000 OR period_seconds = 'NaN' THEN
         RAISE EXCEPTION 'period_seconds % of event "%" is not between 0.001 and 3153600000', period_seconds, event
-            USING ERRCODE = 'RO002';
+            USING ERRCODE = 'RO002', COLUMN = 'period_seconds';
     ELSIF jsonb_typeof(metadata) <> 'object' THEN
         RAISE EXCEPTION 'the metadata of event "%" must be a JSON object, not %', event, jsonb_typeof(metadata)
             USING ERRCODE = 'RO002';
@@ -685,7 +687,8 @@ BEGIN
     events := cardinality(found);
     IF events > most THEN
         RAISE EXCEPTION 'more than % events match', most
-            USING ERRCODE = 'RO002', HINT = 'Replay them in parts: narrow since and until.';
+            USING ERRCODE = 'RO002', CONSTRAINT = 'too_many_events', DETAIL = jsonb_build_object('most', most),
+                HINT = 'Replay them in parts: narrow since and until.';
     END IF;
     held := events;
     FOR one IN EXECUTE 'SELECT e.* FROM rota.events e WHERE e.id = ANY ($1) ORDER BY e.id' || CASE

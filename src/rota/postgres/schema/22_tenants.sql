@@ -386,7 +386,8 @@ BEGIN
         WHERE num_nonnulls(q.max_runs_per_day, q.max_bytes_per_day) > 0;
         RETURN;
     END IF;
-    RAISE EXCEPTION '%', fault USING ERRCODE = 'RO031', HINT = hint;
+    RAISE EXCEPTION '%', fault USING ERRCODE = 'RO031', HINT = hint, DETAIL = jsonb_build_object('tenant',
+        check_quota.tenant, 'runs', check_quota.runs, 'bytes', check_quota.bytes);
 END $$;
 
 -- What waits and runs of each tenant.

@@ -75,13 +75,13 @@ COMMENT ON TABLE rota.limit_releases IS 'Slots that were released and that admis
 
 -- Refuses a limit (RO017), in words that name it.
 -- Called by: check_limit, set_limit.
-CREATE FUNCTION rota.bad_limit(name text, what text, hint text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.bad_limit(name text, what text, hint text DEFAULT NULL, field text DEFAULT '') RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     IF hint IS NULL THEN
-        RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017';
+        RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017', COLUMN = field;
     END IF;
-    RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017', HINT = hint;
+    RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017', COLUMN = field, HINT = hint;
 END $$;
 
 -- Runs from before a limit, or a cap of a queue, are brought under it in passes over their ids. Whoever did not see it
@@ -143,47 +143,51 @@ CREATE FUNCTION rota.check_limit() RETURNS trigger LANGUAGE plpgsql VOLATILE SET
 BEGIN
     IF NEW.name IS NULL OR NEW.name !~ '^[^[:cntrl:]]{1,200}$' THEN
         PERFORM rota.bad_limit(coalesce(NEW.name, ''),
-            'its name must have 1 to 200 characters and no control characters');
+            'its name must have 1 to 200 characters and no control characters', field => 'name');
     ELSIF NEW.kind IS NULL OR NEW.kind NOT IN ('concurrency', 'rate', 'sequence') THEN
         PERFORM rota.bad_limit(NEW.name, format('its kind must be concurrency, rate or sequence, not %s',
-            coalesce(NEW.kind, 'NULL')));
+            coalesce(NEW.kind, 'NULL')), field => 'kind');
     ELSIF NEW.kind = 'sequence' AND NEW.cap IS DISTINCT FROM 1 THEN
         PERFORM rota.bad_limit(NEW.name, 'the cap of a sequence must be 1',
-            'To run several at once, use a concurrency limit.');
+            'To run several at once, use a concurrency limit.', field => 'cap');
     ELSIF NEW.cap IS NULL OR NEW.cap NOT BETWEEN 0 AND 1000000 THEN
         PERFORM rota.bad_limit(NEW.name, format('cap %s is not between 0 (no run starts) and 1000000',
-            coalesce(NEW.cap::text, 'NULL')));
+            coalesce(NEW.cap::text, 'NULL')), field => 'cap');
     ELSIF (NEW.kind = 'rate') <> (NEW.period_seconds IS NOT NULL) THEN
-        PERFORM rota.bad_limit(NEW.name, 'a rate requires period_seconds, and other kinds do not take it',
-            'For 100 runs per minute, set cap 100 and period_seconds 60.');
+        RAISE EXCEPTION 'limit "%": a rate requires period_seconds, and other kinds do not take it', NEW.name
+            USING ERRCODE = 'RO017', CONSTRAINT = 'rate_without_period', COLUMN = 'period_seconds',
+                HINT = 'For 100 runs per minute, set cap 100 and period_seconds 60.';
     ELSIF NOT coalesce(NEW.period_seconds BETWEEN 0.01 AND 31536000, true) THEN
         PERFORM rota.bad_limit(NEW.name, format('period_seconds %s is not between 0.01 and 31536000 (a year)',
-            NEW.period_seconds));
+            NEW.period_seconds), field => 'period_seconds');
     ELSIF num_nonnulls(NEW.burst, NEW.cost) > 0 AND NEW.kind <> 'rate' THEN
         PERFORM rota.bad_limit(NEW.name, 'only a rate takes burst and cost');
     ELSIF NEW.burst NOT BETWEEN 1 AND greatest(NEW.cap, 1) THEN
-        PERFORM rota.bad_limit(NEW.name, format('burst %s is not between 1 and its cap, %s', NEW.burst, NEW.cap));
+        PERFORM rota.bad_limit(NEW.name, format('burst %s is not between 1 and its cap, %s', NEW.burst, NEW.cap),
+            field => 'burst');
     ELSIF NEW.cost !~ '^[^[:cntrl:]{}]{1,100}$' THEN
-        PERFORM rota.bad_limit(NEW.name, 'cost must be the name of a payload field, of 1 to 100 characters');
+        PERFORM rota.bad_limit(NEW.name, 'cost must be the name of a payload field, of 1 to 100 characters',
+            field => 'cost');
     ELSIF (NEW.kind = 'sequence') <> (NEW.next_after IS NOT NULL) OR NEW.next_after NOT IN ('success', 'end') THEN
         PERFORM rota.bad_limit(NEW.name,
-            'a sequence requires next_after (success or end), and other kinds do not take it');
+            'a sequence requires next_after (success or end), and other kinds do not take it', field => 'next_after');
     ELSIF NEW.on_full IS NULL OR NEW.on_full NOT IN ('wait', 'skip', 'replace', 'cancel_running') THEN
         PERFORM rota.bad_limit(NEW.name, format('on_full must be wait, skip, replace or cancel_running, not %s',
-            coalesce(NEW.on_full, 'NULL')));
+            coalesce(NEW.on_full, 'NULL')), field => 'on_full');
     ELSIF NEW.on_full = 'cancel_running' AND NEW.kind = 'rate' THEN
         PERFORM rota.bad_limit(NEW.name, 'on_full cannot be cancel_running for a rate',
-            'Use wait, skip or replace.');
+            'Use wait, skip or replace.', field => 'on_full');
     ELSIF NEW.key !~ '^[^[:cntrl:]]{1,200}$' THEN
         PERFORM rota.bad_limit(NEW.name,
-            'its key must be a template of 1 to 200 characters, such as customer:{customer_id}');
+            'its key must be a template of 1 to 200 characters, such as customer:{customer_id}', field => 'key');
     ELSIF NEW.key ~ '\{[^}]*$|\{\}' OR regexp_replace(NEW.key, '\{[A-Za-z_][A-Za-z0-9_.]*\}', '', 'g') ~ '[{}]' THEN
         PERFORM rota.bad_limit(NEW.name, format('its key "%s" is not a valid template', NEW.key),
-            'Put fields in braces: customer:{customer_id}, {address.city}, {tenant}.');
+            'Put fields in braces: customer:{customer_id}, {address.city}, {tenant}.', field => 'key');
     ELSIF length(NEW.tenant) > 200 THEN
-        PERFORM rota.bad_limit(NEW.name, 'its tenant must have at most 200 characters');
+        PERFORM rota.bad_limit(NEW.name, 'its tenant must have at most 200 characters', field => 'tenant');
     ELSIF cardinality(NEW.jobs) = 0 OR array_position(NEW.jobs, NULL) IS NOT NULL THEN
-        PERFORM rota.bad_limit(NEW.name, 'jobs must be a list of names, or null for all jobs');
+        PERFORM rota.bad_limit(NEW.name, 'jobs must be a list of names; without it, the limit counts all jobs',
+            field => 'jobs');
     END IF;
     IF TG_OP = 'INSERT' THEN
         NEW.adopted_id := 0;
@@ -241,7 +245,8 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no limit "%"%', find_limit.name, CASE WHEN find_limit.tenant <> ''
             THEN format(' of tenant "%s"', find_limit.tenant) ELSE '' END
-            USING ERRCODE = 'RO016', HINT = 'rota.limits lists them.';
+            USING ERRCODE = 'RO016', DETAIL = jsonb_build_object('limit', find_limit.name,
+                'tenant', find_limit.tenant), HINT = 'rota.limits lists them.';
     END IF;
     RETURN one;
 END $$;

@@ -179,7 +179,7 @@ BEGIN
         EXECUTE format('SELECT ($1).%I IS NOT NULL', one.name) INTO is_ok USING NEW;
         IF NOT is_ok THEN
             RAISE EXCEPTION '%: % is missing', who, one.name USING ERRCODE = 'RO002', COLUMN = one.name,
-                HINT = coalesce(format('Omit the column to use its default, %s.', one.default_text),
+                HINT = coalesce(CASE WHEN one.default_text IS NOT NULL THEN 'Leave it out to use its default.' END,
                     format('Pass a value for %s.', one.name));
         END IF;
     END LOOP;
@@ -188,7 +188,7 @@ BEGIN
         IF NOT is_ok THEN
             words := rota.constraint_words(one.id, to_jsonb(NEW));
             RAISE EXCEPTION '%: %', who, words[1] USING ERRCODE = 'RO002', CONSTRAINT = one.name,
-                HINT = coalesce(words[2], 'Correct the value, or omit the column to use its default.');
+                HINT = coalesce(words[2], 'Correct the value, or leave it out to use its default.');
         END IF;
     END LOOP;
     RETURN NEW;

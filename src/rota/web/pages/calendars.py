@@ -19,7 +19,7 @@ from rota.web.forms import read_form
 from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of as schedule_path
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 from rota.web.zones import NAMES
 
 _SHOWN = 50

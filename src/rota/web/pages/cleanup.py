@@ -16,7 +16,7 @@ from rota.web.context import Page
 from rota.web.operations import path_of, routes_of
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of as schedule_path
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 from rota.web.zones import NAMES
 
 

@@ -21,7 +21,7 @@ from rota.web.context import Page
 from rota.web.event_query import EventQuery
 from rota.web.forms import read_form, read_time
 from rota.web.page_scope import PageScope, zone_of
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 
 PAGE_SIZE = 50
 _KIND = "events newest"

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rota.api.errors import ProblemError, of_any
 from rota.web.context import Page
 from rota.web.page_scope import PageScope
+from rota.web.words import PAGES
 
 _TITLES = {
     403: "Not allowed",
@@ -44,7 +45,7 @@ class FailurePage(Page):
 
 
 async def show(request: Request, error: Exception) -> Response:
-    problem = of_any(error, "page")
+    problem = of_any(error, PAGES)
     status = problem.status_code
     page = _page(request, error, status, problem.detail, problem.hint)
     for is_offline in (True,) if status in _OFFLINE else (False, True):

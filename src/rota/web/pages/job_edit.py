@@ -19,7 +19,7 @@ from rota.web.job_form import read_changes, settings_of_job, texts_of
 from rota.web.operations import Input, input_of
 from rota.web.page_scope import PageScope
 from rota.web.pages.jobs import path_of
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from rota.web.log_lines import LogRow
 from rota.web.log_query import LogQuery, Stretch
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.logs import Choice, levels_of
-from rota.web.refusals import refusal
 from rota.web.render import render_gap, render_lines
+from rota.web.words import refusal
 
 FIRST_LINES = 200
 _POLL_SECONDS = 1.0

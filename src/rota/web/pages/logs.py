@@ -18,7 +18,7 @@ from rota.web.context import Page
 from rota.web.log_lines import GLYPHS, LogRow, as_json, as_text
 from rota.web.log_query import RANGES, LogQuery
 from rota.web.page_scope import PageScope, zone_of
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 
 PAGE_SIZE = 100
 MOST_DOWNLOADED = 10_000

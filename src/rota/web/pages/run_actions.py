@@ -15,7 +15,7 @@ from rota.web.context import Page
 from rota.web.forms import read_form, read_payload
 from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from rota.model.run_counts import RunCounts
 from rota.web.context import Page
 from rota.web.forms import Form, read_form
 from rota.web.page_scope import PageScope, zone_of
-from rota.web.refusals import refusal
 from rota.web.run_query import RunQuery
 from rota.web.time_text import plural
+from rota.web.words import refusal
 
 MOST_PICKED = 500
 # For one run, and for several.

@@ -25,7 +25,7 @@ from rota.web.payload_form import (
     fields_of,
     read_fields,
 )
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 
 OPTIONS = (
     "queue", "priority", "run_at", "expires_in", "key", "tenant", "tags", "max_attempts", "timeout",

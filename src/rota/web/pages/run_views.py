@@ -14,8 +14,8 @@ from rota.errors import FilterError
 from rota.web.context import Page
 from rota.web.forms import read_form
 from rota.web.page_scope import PageScope, zone_of
-from rota.web.refusals import refusal
 from rota.web.run_query import RunQuery
+from rota.web.words import refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,11 @@ from rota.web.context import Page
 from rota.web.page_scope import PageScope, zone_named, zone_of
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of, paths_of, state_of
-from rota.web.refusals import refusal
 from rota.web.schedule_chart import Durations, durations
 from rota.web.schedule_text import policies, reason_of
 from rota.web.schedule_values import label_of, value_of
 from rota.web.why import WhyPanel, why_of
+from rota.web.words import refusal
 
 _COMING, _STRIP, _LEDGER, _EDITS = 10, 60, 25, 8
 _PARTS = get_args(LedgerPart)

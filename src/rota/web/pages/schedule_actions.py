@@ -24,8 +24,8 @@ from rota.web.forms import read_form
 from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of
-from rota.web.refusals import refusal
 from rota.web.schedule_values import LABELS, label_of, value_of
+from rota.web.words import refusal
 
 
 def tenant_of(request: Request) -> str:

@@ -18,7 +18,7 @@ from rota.web.forms import read_form
 from rota.web.page_scope import PageScope, zone_named
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 
 _SHOWN = 100
 

@@ -26,7 +26,6 @@ from rota.web.forms import Form, read_form
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of
-from rota.web.refusals import refusal
 from rota.web.schedule_form import (
     FIELDS,
     Draft,
@@ -40,6 +39,7 @@ from rota.web.schedule_form import (
 )
 from rota.web.schedule_preview import Coming, coming
 from rota.web.schedule_values import label_of
+from rota.web.words import refusal
 from rota.web.zones import NAMES
 
 _LONGEST = 300

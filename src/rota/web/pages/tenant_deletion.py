@@ -14,7 +14,7 @@ from rota.model.tenant import TenantAmount
 from rota.web.forms import Form, read_form
 from rota.web.operations import REASON, Input, OperationPage, path_of
 from rota.web.page_scope import PageScope
-from rota.web.refusals import refusal
+from rota.web.words import refusal
 
 # The limit of one request; another confirmation follows for what is left.
 DELETE_SECONDS = 10.0

@@ -1,0 +1,52 @@
+"""The command line of an operation, made from its declaration; it can be run as it is printed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from rota.hints import Call
+from rota.model.fields import Argument, arguments_of
+from rota.operations.registry import NOUNS, Operation, commands_of, operations_of, plan_of
+
+# The commands that show one record.
+_VERBS = {"get": "show"}
+
+
+def command_line(call: Call) -> str:
+    """Return `rota queues resume mail`. What is not declared, such as a list, has flags by the
+    names of its arguments."""
+    words = ["rota", call.noun, _VERBS.get(call.verb, call.verb.replace("_", "-"))]
+    if call.target is not None:
+        words.append(str(call.target))
+    known = {one.name: one for one in _arguments(call)}
+    for name, value in call.arguments.items():
+        words += _flag(known.get(name), name, value)
+    return shlex.join(words)
+
+
+@cache
+def find_operation(noun: str, verb: str) -> Operation | None:
+    if noun not in NOUNS:
+        return None
+    return next((one for one in operations_of(commands_of(noun)) if one.verb == verb), None)
+
+
+def _arguments(call: Call) -> tuple[Argument, ...]:
+    declared = find_operation(call.noun, call.verb)
+    if declared is not None:
+        return declared.arguments
+    has_plan = call.noun in NOUNS and hasattr(commands_of(call.noun), call.verb)
+    return arguments_of(plan_of(commands_of(call.noun), call.verb)) if has_plan else ()
+
+
+def _flag(argument: Argument | None, name: str, value: Any) -> Iterator[str]:
+    flag = f"--{name.replace('_', '-')}" if argument is None else argument.flag
+    if value is True or (value is False and (argument is None or argument.default is not False)):
+        yield flag if value else f"--no-{flag[2:]}"
+    elif value is None:
+        yield from (flag, "none" if argument is None else argument.field.none)
+    elif value is not False:
+        yield from (flag, ",".join(value) if isinstance(value, list) else str(value))
