@@ -78,8 +78,8 @@ def test_a_time_zone_is_a_schedules_or_the_viewers() -> None:
 
 
 def test_what_a_command_is_about_is_an_argument() -> None:
-    # They are about a table or a recipe, and have a name by themselves.
-    made = ["rota cleanup add", "rota cleanup add-recipe"]
+    # They are about a table or a recipe, and have a name by themselves; or filter by names.
+    made = ["rota cleanup add", "rota cleanup add-recipe", "rota events list"]
     assert sorted(path for path in EVERY if "--name" in EVERY[path]) == made
     about = ("show", "create", "update", "delete", "set", "pause", "resume", "enable", "disable")
     for path in EVERY:

@@ -78,7 +78,7 @@ MATRIX: dict[str, tuple[Words, Words | str, Words | str]] = {
     "events list": (("--outcome", "lost"), "a list", NO_STATE),
     "events show": ((), ("999999",), NO_STATE),
     "events bindings": (("--json", "maybe", "x"), "a list", NO_STATE),
-    "events replay": (("--job", "send"), ("--job", "sned", "--id", "1"), "they have no states"),
+    "events replay": (("send",), ("sned", "--id", "1"), "they have no states"),
     "watches add": (("orders", "--on", "truncate"), "that is bad input", "they have no states"),
     "watches remove": (("seven",), ("999999",), "it is watched or not"),
     "watches list": (("--json", "maybe"), "a list", NO_STATE),

@@ -7,6 +7,7 @@ The text above the table of a command is written by hand; a new command gets its
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ import rota
 from rota.api import create_api
 from rota.cli.program import program
 from rota.model.fields import Argument, arguments_of
+from rota.operations.events import EventCommands
 from rota.operations.reading import plan_behind
 from rota.operations.registry import (
     COMMON,
@@ -43,9 +45,11 @@ READS: dict[str, Any] = {
     "why": WhyCommands.ask, "find": FindCommands.named, "stats": StatsCommands.get,
     "trend": StatsCommands.trend, "attention": AttentionCommands.get,
     "doctor": DoctorCommands.get, "audit show": AuditCommands.get,
+    "events show": EventCommands.get, "events bindings": EventCommands.bindings,
+    "events refusals": EventCommands.refusals,
 }  # fmt: skip
 # The nouns whose list on the command line is read from its declaration.
-LISTS = ("queues", "limits", "tenants", "workers", "audit")
+LISTS = ("queues", "limits", "tenants", "workers", "audit", "events")
 CLI, API = DOCS / "cli.md", DOCS / "api.md"
 
 
@@ -127,7 +131,9 @@ def _default(one: Any) -> str:
 
 
 def _text(example: Any) -> str:
-    return ",".join(example) if isinstance(example, list) else str(example)
+    if isinstance(example, dict):
+        return json.dumps(example)
+    return ",".join(map(str, example)) if isinstance(example, list) else str(example)
 
 
 def _cell(text: str) -> str:

@@ -14,7 +14,6 @@ import typer.main
 import rota
 from rota.api.schemas import runs as run_schemas
 from rota.api.schemas import schedule_bodies
-from rota.api.schemas.events import NewEvent
 from rota.api.schemas.schedule_bodies import ARGUMENTS
 from rota.app import App
 from rota.cli.program import program
@@ -24,7 +23,7 @@ from rota.jobs.options import OTHER_NAMES, OptionArguments
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.timings import DeclaredArguments
 from rota.model.event import EventInfo
-from rota.model.fields import settings_of
+from rota.model.fields import arguments_of, settings_of
 from rota.model.job import JobInfo
 from rota.model.limit import LimitChanges, LimitInfo
 from rota.model.occurrence import OccurrenceInfo
@@ -32,6 +31,7 @@ from rota.model.queue import QueueInfo
 from rota.model.run import RunInfo
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.worker import WorkerInfo
+from rota.operations.registry import commands_of, plan_of
 from rota.web.pages.run_new import OPTIONS
 from rota.web.schedule_form import FIELDS as SCHEDULE_FORM
 
@@ -59,6 +59,11 @@ def _among(names: Iterable[str], others: Mapping[str, str] | None = None) -> Cal
         return called if called in known else (option if option in known else None)
 
     return find
+
+
+def _names_of(many: str, verb: str) -> set[str]:
+    """The arguments of a declared operation."""
+    return {one.name for one in arguments_of(plan_of(commands_of(many), verb))}
 
 
 def _command(path: str) -> Any:
@@ -147,7 +152,7 @@ EVENT_OPTIONS = [
 EVENT_FACES: dict[str, Face] = {
     "`app.emit`": ("TypeError", _among(_of(App.emit))),
     "`rota.emit` (SQL)": ("42883", _among(sql_arguments("emit"), _SECONDS | _PERIOD)),
-    "`POST /events`": ("422", _among(NewEvent.model_fields, _SECONDS | _PERIOD)),
+    "`POST /events`": ("422", _among(_names_of("events", "emit"), _SECONDS | _PERIOD)),
     "`rota events emit`": ("exit 2", _flag("events emit")),
 }
 

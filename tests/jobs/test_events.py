@@ -123,8 +123,8 @@ async def test_a_key_that_is_kept_holds_after_the_end(app: rota.App, clock: Cloc
     ("options", "words"),
     [
         ({"key_keep": 5}, "key_keep needs a key"),
-        ({"key": "k", "key_keep": -1}, "key_keep"),
-        ({"key": "k", "key_keep": float("nan")}, "key_keep"),
+        ({"key": "k", "key_keep": -1}, "key_keep|key_seconds"),
+        ({"key": "k", "key_keep": float("nan")}, "key_keep|key_seconds"),
         ({"key": "k" * 401}, "key"),
         ({"tenant": "t" * 201}, "tenant"),
     ],

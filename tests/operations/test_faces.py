@@ -57,7 +57,10 @@ TARGETS: dict[str, Any] = {
     "jobs": lambda app: _job(app),
     "cleanup": lambda app: _cleanup(app),
     "watches": lambda app: _watch(app),
+    "events": lambda app: _event(app),
 }
+# What an operation needs besides its required arguments.
+ALSO = {"events.replay": {"event": "order.*"}}
 # Operations whose target must be in a state of its own; the error that they raise in another one.
 NEED_A_STATE = {
     "limits.unblock": 409, "errors.reopen": 409, "runs.delete": 409, "runs.handle": 409,
@@ -98,6 +101,12 @@ def _cleanup(app: rota.App) -> str:
     return cleanup.add(table, column="created_at", older_than_seconds="7d", name="mail").name
 
 
+def _event(app: rota.App) -> Any:
+    with app.database.connection_sync() as conn:
+        conn.execute("INSERT INTO rota.jobs (name) VALUES ('send_receipt')")
+    return app.emit_sync("order.paid").event_id
+
+
 def _watch(app: rota.App) -> int:
     with app.database.connection_sync() as conn:
         conn.execute("CREATE SCHEMA shop; CREATE TABLE shop.orders (id bigint)")
@@ -113,11 +122,12 @@ def _job(app: rota.App) -> str:
     return app.jobs.sync.create("mail", "public.close_orders").name
 
 
-def settings(operation: Operation) -> dict[str, Any]:
+def settings(noun: Noun, operation: Operation) -> dict[str, Any]:
     """What an operation needs, and one of its settings, with their examples."""
     needed = [one for one in operation.inputs if one.is_required]
     found = [one for one in operation.inputs if one.default is ...]
-    return {one.name: _example(one) for one in needed + found[:1]}
+    also = ALSO.get(f"{noun.many}.{operation.verb}", {})
+    return {one.name: _example(one) for one in needed + found[:1]} | also
 
 
 def _example(one: Argument) -> Any:
@@ -174,7 +184,7 @@ def test_each_noun_has_a_get() -> None:
 @each_operation
 def test_python(shop: rota.App, target: str | int, noun: Noun, operation: Operation) -> None:
     run = getattr(getattr(shop, noun.many).sync, operation.verb)
-    given, on = settings(operation), [target] if operation.has_target else []
+    given, on = settings(noun, operation), [target] if operation.has_target else []
     if (one := wrong(operation)) is not None:
         with pytest.raises(noun.error) as caught:
             run(*on, **given | {one.name: "wrong"})
@@ -188,7 +198,7 @@ async def test_rest(
     api: httpx.AsyncClient, target: str | int, noun: Noun, operation: Operation
 ) -> None:
     method, path = request(noun, operation, target)
-    body = settings(operation) | {"reason": "because"}
+    body = settings(noun, operation) | {"reason": "because"}
     if operation.verb == "create":
         body |= {operation.target.name: target}
     sent = {"params": {"reason": "because"}} if method == "DELETE" else {"json": body}
@@ -210,7 +220,7 @@ async def test_rest(
 def test_command_line(cli: Cli, target: str | int, noun: Noun, operation: Operation) -> None:
     flags: list[str] = []
     known = {one.name: one for one in operation.inputs}
-    for name, value in settings(operation).items():
+    for name, value in settings(noun, operation).items():
         text = json.dumps(value) if known[name].kind == "object" else str(value)
         is_flag = known[name] not in operation.positional
         flags += [known[name].flag, text] if is_flag else [text]
@@ -236,7 +246,7 @@ async def test_page(
     await web.get(path)
     printed = re.search(r'data-copy="rota ([^"]+)"', web.page)
     assert (printed is None) == bool(operation.positional or not operation.has_target)
-    typed = {name: str(value) for name, value in settings(operation).items()}
+    typed = {name: str(value) for name, value in settings(noun, operation).items()}
     if not operation.is_reason_optional:
         await web.post(path, 422, **typed)
         assert "Enter a reason" in web.text

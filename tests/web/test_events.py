@@ -97,21 +97,31 @@ async def test_bursts(web: Browser, shop: rota.App) -> None:
 
 
 async def test_replay(web: Browser, events: rota.App, conn: Any) -> None:
-    await web.get("/events/replay?name=user.*&job=clean")
-    assert "2 runs of clean would start from 2 events" in web.text
-    await web.post("/events/replay", name="user.*", job="clean", reason="late")
-    assert "2 runs of clean started" in web.text
+    await web.get("/events/replay?event=user.*")
+    await web.post("/events/replay", event="user.*", job="clean", dry_run="true")
+    assert "2 events: would start 2 runs." in web.text
+    await web.post("/events/replay", event="user.*", job="clean", reason="late")
+    assert "2 events: started 2 runs" in web.text
     entry = conn.execute("SELECT reason FROM rota.audit WHERE action = 'event.replayed'")
     assert entry.fetchall() == [("late",)]
-    await web.get("/events/replay?id=1&job=clean")
-    assert "0 runs of clean would start from 1 event; 1 already delivered" in web.text
-    await web.get("/events/replay?id=1&job=nobody", 422)
-    await web.get("/events/replay?id=1")
-    await web.post("/events/replay", 422, id="1", job="")
-    assert "Select the job that gets them." in web.text
-    await web.get("/events/replay?id=1")
-    await web.post("/events/replay", 422, id="1", job="clean", since="soon")
-    await web.get("/events/replay", 422)
+    await web.get("/events/replay?ids=1")
+    await web.post("/events/replay", ids="1", job="clean", dry_run="true")
+    assert "would start 0 runs; 1 already delivered" in web.text
+    await web.post("/events/replay", 422, ids="1", job="nobody")
+    await web.post("/events/replay", 422, ids="1", job="")
+    assert 'id="e-job"' in web.page
+    await web.post("/events/replay", 422, ids="1", job="clean", since="soon")
+    assert 'id="e-since"' in web.page
+    await web.post("/events/replay", 422, job="clean")
+
+
+async def test_emit(web: Browser, events: rota.App) -> None:
+    await web.get("/events/emit")
+    payload = '{"user_id": 7}'
+    await web.post("/events/emit", 422, event="user.created", key_seconds="forever")
+    assert "needs a key" in web.text
+    await web.post("/events/emit", event="user.created", payload=payload, key="k")
+    assert "Event 5" in web.text
 
 
 async def test_watches(web: Browser, shop: rota.App, conn: Any) -> None:

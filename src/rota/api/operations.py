@@ -45,7 +45,7 @@ def routes_of(many: str, *place: type) -> APIRouter:
     commands = commands_of(many)
     routes, noun = router(many), commands.noun
     get, page_plan = plan_of(commands, "get"), plan_of(commands, "list")
-    add_route(routes, f"/{many}", _list(noun, page_plan, place), page(view_of(noun.record)), {})
+    add_page(routes, f"/{many}", f"list_{many}", many, page_plan, noun.record, place)
     model = view_of(_details(get))
     add_route(routes, path_of(noun, get), _get(noun, get), model, problems(404) | _tag(noun))
     add_operations(routes, many)
@@ -94,14 +94,25 @@ def _is_versioned(many: str) -> bool:
     return any(one.takes("version") for one in operations_of(commands_of(many)))
 
 
-def _list(noun: Noun, plan: Any, place: tuple[type, ...]) -> Any:
+def add_page(
+    routes: APIRouter,
+    path: str,
+    operation_id: str,
+    many: str,
+    plan: Any,
+    record: type,
+    place: tuple[type, ...],
+) -> None:
+    """Add `GET path`: one page of a list. `place` has the types of its cursor."""
     filters = arguments_of(plan)
+    label = path.removeprefix("/").replace("/", " ")
+    verb = "page" if plan.__name__ == "list" else plan.__name__
 
     async def endpoint(scope: RequestScope, limit: int, cursor: str | None, **given: Any) -> Any:
-        kind = f"{noun.many} {given['order']}"
+        kind = f"{label} {given['order']}" if "order" in given else label
         at = read_cursor(kind, cursor, *place)
-        commands = getattr(scope, noun.many)
-        return page_of(kind, await commands.page(cursor=at, limit=limit, **given))
+        read = getattr(getattr(scope, many), verb)
+        return page_of(kind, await read(cursor=at, limit=limit, **given))
 
     parameters = [query_of(one) for one in filters]
     extra = [("limit", Limit, 50), ("cursor", Cursor, None)]
@@ -109,7 +120,8 @@ def _list(noun: Noun, plan: Any, place: tuple[type, ...]) -> Any:
         inspect.Parameter(name, _PARAMETER, annotation=kind, default=default)
         for name, kind, default in extra
     ]
-    return shaped(endpoint, f"list_{noun.many}", summary_of(plan), parameters)
+    made = shaped(endpoint, operation_id, summary_of(plan), parameters)
+    add_route(routes, path, made, page(view_of(record)), {})
 
 
 def _get(noun: Noun, plan: Any) -> Any:
@@ -180,6 +192,7 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
         sent = body.model_dump(exclude_unset=True) if body else {}
         named = {target: given.get(target) or sent[target]} if operation.has_target else {}
         found = await getattr(commands, operation.verb)(**given, **sent)
+        found = operation.answer(found)
         if operation.is_switch:
             set_changed(response, operation.is_changed(found))
         if operation.shows_target:
@@ -262,6 +275,10 @@ def _type(one: Argument) -> Any:
             kind = Annotated[float, Field(**bounds)]
         case "duration":
             kind = Annotated[Seconds, Field(**bounds)]
+            kind = kind | Literal[field.endless] if field.endless else kind
+        case "numbers":
+            number = Annotated[int, Field(**bounds)]
+            kind = Annotated[list[number], Field(min_length=1, max_length=1000)]
         case "moment":
             shown = [str(field.example or "2h"), "2026-03-08T09:00:00Z"]
             schema = {"type": "string", "examples": shown}

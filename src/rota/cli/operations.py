@@ -81,7 +81,7 @@ def _whole_action(noun: Noun, operation: Operation, _: Any) -> Any:
         given = dict(read_flags(operation.arguments, texts))
         with administer(ctx) as app:
             commands = getattr(app, noun.many).by(actor()).sync
-            result = getattr(commands, operation.verb)(**given)
+            result = operation.answer(getattr(commands, operation.verb)(**given))
         if json:
             print_json(result)
         else:
@@ -166,7 +166,7 @@ def perform(
 ) -> tuple[bool, Any]:
     """Whether it changed anything, and its result, or its target as it is now."""
     commands = getattr(app, noun.many).by(actor()).sync
-    result = getattr(commands, operation.verb)(**where, **given)
+    result = operation.answer(getattr(commands, operation.verb)(**where, **given))
     if operation.shows_target:
         is_changed = not operation.is_switch or operation.is_changed(result)
         return is_changed, noun.record_of(commands.get(**where))
@@ -182,12 +182,10 @@ def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
         if one.kind == "flag":
             off = "" if one.default is False else f"/--no-{one.flag[2:]}"
             annotation: Any = Annotated[bool | None, typer.Option(one.flag + off, help=about)]
-        elif one.is_positional:
-            shown = one.field.metavar or one.name.upper()
+        elif one.is_positional or one.field.is_argument:
             complete = _COMPLETE.get(one.name)
-            place = typer.Argument(metavar=shown, help=about, autocompletion=complete)
-            yield inspect.Parameter(one.name, _KEYWORD, annotation=Annotated[str, place])
-            continue
+            place = typer.Argument(metavar=_place(one), help=about, autocompletion=complete)
+            annotation = Annotated[str if one.is_required else str | None, place]
         elif one.kind in _REPEATABLE:
             option = typer.Option(one.flag, metavar=metavar, help=f"{about[:-1]}; repeatable.")
             annotation = Annotated[list[str] | None, option]
@@ -199,6 +197,12 @@ def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
         yield inspect.Parameter(one.name, _KEYWORD, annotation=annotation, default=default)
 
 
+def _place(one: Argument) -> str:
+    """An argument as help and errors name it, or else its flag."""
+    is_argument = one.is_positional or one.field.is_argument
+    return one.field.metavar or one.name.upper() if is_argument else one.flag
+
+
 # How the shell completes values, by the name of the argument.
 _COMPLETE = {
     "job": names.job_names, "queue": names.queue_names, "tenant": names.tenant_names,
@@ -207,12 +211,12 @@ _COMPLETE = {
 _METAVARS = {
     "flag": "", "whole": "N", "number": "N", "duration": "90s", "moment": "2h|TIME",
     "choice": "WORD", "words": "A,B", "text": "TEXT", "object": "JSON", "pairs": "KEY:VALUE",
-    "selection": f"NAME|{ALL}",
+    "selection": f"NAME|{ALL}", "numbers": "N",
 }  # fmt: skip
 
 
 # How several texts of one flag are joined.
-_REPEATABLE = {"pairs": "\n", "selection": ","}
+_REPEATABLE = {"pairs": "\n", "selection": ",", "numbers": ","}
 
 
 def _help(one: Argument) -> str:
@@ -229,7 +233,9 @@ def _default(one: Argument) -> str:
     return f" Default: {one.default}." if is_value and one.default != "" else ""
 
 
-def read_flags(arguments: Any, texts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def read_flags(
+    arguments: Any, texts: dict[str, Any], *, is_filter: bool = False
+) -> Iterator[tuple[str, Any]]:
     """The values of the flags that were passed."""
     known = {one.name: one for one in arguments}
     for name, text in texts.items():
@@ -238,12 +244,14 @@ def read_flags(arguments: Any, texts: dict[str, Any]) -> Iterator[tuple[str, Any
         if isinstance(text, list):
             text = _REPEATABLE[known[name].kind].join(text)
         if known[name].kind == "object":
-            text = values.content(text, known[name].flag)
+            text = values.content(text, _place(known[name]))
         try:
-            yield name, text if isinstance(text, bool) else known[name].parse(text, times.local)
+            is_read = isinstance(text, bool)
+            parsed = text if is_read else known[name].parse(text, times.local, is_filter=is_filter)
+            yield name, parsed
         except InputError as error:
             hint = f"; {error.hint}" if error.hint else ""
-            values.refuse(known[name].flag, f"{error.problem}{hint}")
+            values.refuse(_place(known[name]), f"{error.problem}{hint}")
 
 
 def list_command(
@@ -251,18 +259,19 @@ def list_command(
     show: Callable[[typer.Context, App, list[Any], dict[str, Any]], None],
     *,
     limit: int | None = None,
+    read: str = "list",
 ) -> Any:
-    """The command `list` of a noun, with a flag for each filter and its order. `show` prints what
-    was found, unless `--json` is given. With a limit, it shows one page."""
-    commands = commands_of(many)
-    plan = plan_of(commands, "list")
+    """The command `list` of a noun, or another list that it can `read`, with a flag for each filter
+    and its order. `show` prints what was found, unless `--json` is given. With a limit, it shows
+    one page."""
+    plan = plan_of(commands_of(many), read)
     arguments = arguments_of(plan)
 
     def run(ctx: typer.Context, json: bool, absolute: bool, **texts: Any) -> None:
         place = {name: texts.pop(name) for name in ("limit", "after") if name in texts}
-        given = dict(read_flags(arguments, texts))
+        given = dict(read_flags(arguments, texts, is_filter=True))
         with administer(ctx) as app:
-            found, more = _found(getattr(app, many).sync, many, given | place)
+            found, more = _found(getattr(app, many).sync, many, read, given | place)
             if json:
                 print_json(found)
             else:
@@ -277,7 +286,7 @@ def list_command(
         inspect.Parameter("json", _KEYWORD, annotation=Json, default=False),
     ]
     summary = " ".join((inspect.getdoc(plan) or "").partition("\n\n")[0].split())
-    return shaped(run, f"list_{many}", summary.replace("`order`", "--order"), parameters)
+    return shaped(run, f"{read}_{many}", summary.replace("`order`", "--order"), parameters)
 
 
 def _page_flags(limit: int | None) -> Iterator[inspect.Parameter]:
@@ -287,15 +296,19 @@ def _page_flags(limit: int | None) -> Iterator[inspect.Parameter]:
             yield inspect.Parameter(name, _KEYWORD, annotation=kinds[name], default=default)
 
 
-def _found(commands: Any, many: str, given: dict[str, Any]) -> tuple[list[Any], tuple[Any, str]]:
+def _found(
+    commands: Any, many: str, read: str, given: dict[str, Any]
+) -> tuple[list[Any], tuple[Any, str]]:
     """A list, or a page of it; and what `paging.more` says about the next page."""
     if "limit" not in given:
-        return commands.list(**given), (None, "")
-    usual = {one.name: one.default for one in arguments_of(plan_of(commands_of(many), "list"))}
-    kind, after = f"{many} {given.get('order', usual['order'])}", given.pop("after")
+        return getattr(commands, read)(**given), (None, "")
+    usual = {one.name: one.default for one in arguments_of(plan_of(commands_of(many), read))}
+    kind, after = many if read == "list" else f"{many} {read}", given.pop("after")
+    if "order" in usual:
+        kind = f"{kind} {given.get('order', usual['order'])}"
     is_by_id = arguments_of(plan_of(commands_of(many), "get"))[0].kind == "whole"
     cursor = paging.read(kind, after, is_by_id=is_by_id)
-    page = commands.page(**given, cursor=cursor)
+    page = getattr(commands, "page" if read == "list" else read)(**given, cursor=cursor)
     return [*page.items], (page.cursor, kind)
 
 

@@ -52,7 +52,7 @@ _NOUNS = {
     "tenants": "tenants.data",
     "workers": "workers.workers",
     "jobs": "jobs.sql",
-    "events": "events.actions",
+    "events": "events.events",
     "watches": "events.watches",
     "errors": "runs.errors",
     "audit": "reports.audit",
@@ -81,6 +81,7 @@ DECLARED = {
     "errors": "Errors: failures grouped by cause.",
     "bulk": "Bulk actions: retry, cancel or delete by filter.",
     "views": "Views: saved filters for the list of runs.",
+    "events": "Events: start jobs when something happens.",
     "watches": "Watches: tables whose rows become events.",
     "cleanup": "Cleanup: delete expired rows of your tables.",
 }

@@ -48,7 +48,7 @@ def read_command(
 
     def run(ctx: typer.Context, json: bool, **texts: Any) -> int:
         texts = {one.name: texts[one.name] for one in arguments}
-        given = dict(read_flags(arguments, texts))
+        given = dict(read_flags(arguments, texts, is_filter=True))
         with administer(ctx) as app:
             if complete is not None:
                 complete(app, given)

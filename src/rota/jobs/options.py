@@ -212,7 +212,11 @@ def _check_instant(name: str, value: Any) -> datetime:
 
 
 def _check_key_keep(name: str, value: Any) -> float:
-    return FOREVER if value == "forever" else check_duration(name, value, least=0, most=MAX_DELAY)
+    return (
+        FOREVER
+        if value in ("forever", FOREVER)
+        else check_duration(name, value, least=0, most=MAX_DELAY)
+    )
 
 
 def _check_on_conflict(name: str, value: Any) -> Any:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from rota.model.fields import BIGGEST_ID as BIGGEST_ID
 from rota.model.fields import Field, Moment
 from rota.model.list_filters import TimeOrder
-
-BIGGEST_ID = 2**63 - 1
 
 OfJob = Annotated[str | None, Field("Filter by job.", "send_welcome", metavar="NAME")]
 OfQueue = Annotated[str | None, Field("Filter by queue.", "mail", longest=100, metavar="NAME")]

@@ -4,27 +4,102 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal, TypedDict
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self, TypedDict
 
-from rota.model.fields import Field
+from rota.model.asked import OfJob, OfTenant, Since, Until
+from rota.model.durations import Duration
+from rota.model.fields import BIGGEST_ID, Field
 from rota.model.formatting import duration
+from rota.model.instants import LONGEST_SECONDS
 
 Outcome = Literal["started", "debounced", "throttled", "unbound", "filtered", "duplicate"]
 
 
-class EventFilters(TypedDict, total=False):
-    """Filters of `app.events.list`, for type checkers. In `name`, `*` matches any characters;
-    `text` is part of the payload; a timedelta counts back from now."""
+EventId = Annotated[int, Field("Event ID.", 7, least=1, most=BIGGEST_ID, metavar="ID")]
+EventName = Annotated[str, Field("Event name.", "order.paid", shortest=1, metavar="EVENT")]
+EventPattern = Annotated[
+    str | None,
+    Field("Event name, or a pattern where `*` matches any characters.", "order.*", metavar="EVENT"),
+]
+EventPayload = Annotated[
+    Mapping[str, Any] | None,
+    Field(
+        "Payload passed to the jobs.", {"order_id": 7}, metavar="JSON|@FILE|-", is_long=True,
+        none_means="an empty one", is_argument=True,
+    ),
+]  # fmt: skip
+EventTenant = Annotated[str, Field("Tenant of the event.", "acme", metavar="NAME")]
+EventKey = Annotated[
+    str | None,
+    Field(
+        "Idempotency key: one run per job and key.", "order-7", shortest=1, longest=400,
+        none_means="every event counts", metavar="KEY",
+    ),
+]  # fmt: skip
+KeySeconds = Annotated[
+    Duration | None,
+    Field(
+        "How long the key stays reserved after the runs end.", "1h", "Keep the key", least=0,
+        most=LONGEST_SECONDS, none_means="not at all", short="key_keep", endless="forever",
+        metavar="DURATION|forever",
+    ),
+]  # fmt: skip
+PeriodSeconds = Annotated[
+    Duration | None,
+    Field(
+        "Alternatively: accept only one event per key in this period, whatever it starts.", "1h",
+        "Period of the key", least=0.001, most=LONGEST_SECONDS, short="key_period",
+        metavar="DURATION",
+    ),
+]  # fmt: skip
+EventMetadata = Annotated[
+    Mapping[str, Any] | None,
+    Field("Metadata of the event and its runs.", {"team": "shop"}, metavar="JSON|@FILE"),
+]
+EventHook = Annotated[
+    str | None,
+    Field("Name of the hook that emits it, such as a Django signal.", "django", shortest=1),
+]
+ReplayJob = Annotated[str, Field("Job to deliver the events to.", "send_receipt", shortest=1)]
+EventIds = Annotated[
+    list[int] | None,
+    Field(
+        "IDs of the events, in place of a name.", [1], "Events", least=1, most=BIGGEST_ID,
+        short="id", metavar="ID",
+    ),
+]  # fmt: skip
+ReplayAgain = Annotated[
+    bool, Field("Include events already delivered to the job.", label="Deliver again")
+]
+DryRun = Annotated[bool, Field("Only count; change nothing.")]
+OfHook = Annotated[
+    str | None,
+    Field("Filter by webhook; `(unknown)`: those that do not exist.", "stripe", metavar="HOOK"),
+]
 
-    name: str | None
-    tenant: str | None
-    job: str | None
-    key: str | None
-    outcome: Outcome | None
-    text: str | None
-    since: datetime | timedelta | None
-    until: datetime | timedelta | None
+
+class EventFilters(TypedDict, total=False):
+    """Filters of events."""
+
+    name: EventPattern
+    tenant: OfTenant
+    job: OfJob
+    key: Annotated[str | None, Field("Filter by key.", "order-7", longest=400, metavar="KEY")]
+    outcome: Annotated[
+        Outcome | None,
+        Field(
+            "Filter by outcome.", metavar="OUTCOME",
+            choices={
+                "started": "it started a run", "debounced": "it waits, or joined another",
+                "throttled": "its period had one", "unbound": "no job was bound",
+                "filtered": "no filter matched", "duplicate": "its key was there",
+            },
+        ),
+    ]  # fmt: skip
+    text: Annotated[str | None, Field("Text in the payload.", "lamp", metavar="TEXT")]
+    since: Since
+    until: Until
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +144,31 @@ class EventInfo:
         """The deliveries, one for each job. Entries that cannot be read are omitted."""
         given = self.deliveries if isinstance(self.deliveries, list) else []
         return [Delivery.of(entry) for entry in given if isinstance(entry, Mapping)]
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that an event has started, or that already held its key."""
+
+    run_id: Annotated[int, Field("Run ID.", 42)]
+    job: Annotated[str, Field("Job.", "send_receipt")]
+    is_duplicate: Annotated[
+        bool, Field("Whether an existing run with the same key was returned.", False)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """The event, and the runs that it started."""
+
+    event_id: Annotated[int, Field("Event ID.", 7)]
+    runs: Annotated[list[StartedRun], Field("Runs, one for each bound job.")]
+
+    @classmethod
+    def of(cls, started: Any) -> Self:
+        """From the runs that `app.events.emit` returns."""
+        runs = [StartedRun(run.id, run.job, run.is_duplicate) for run in started]
+        return cls(started.event_id, runs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ def _read_number(argument: Argument, value: Any) -> float:
 
 
 def _read_duration(argument: Argument, value: Any) -> float:
+    if argument.field.endless and value in (argument.field.endless, math.inf):
+        return math.inf
     found = read_duration(value)
     if found is None:
         hint = f"write seconds, or {EXAMPLES}"
@@ -93,6 +95,15 @@ def _read_words(argument: Argument, value: Any) -> list[str]:
     if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
         raise argument.wrong(f"{{field}} must be a list of strings, not {value!r}")
     return [_read_text(argument, one) for one in value]
+
+
+def _read_numbers(argument: Argument, value: Any) -> list[int]:
+    if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
+        raise argument.wrong(f"{{field}} must be a list of numbers, not {value!r}")
+    found = [_read_whole(argument, one) for one in value]
+    for one in found:
+        argument.check_range(one, one)
+    return found
 
 
 def _read_text(argument: Argument, value: Any) -> str:
@@ -140,6 +151,7 @@ READERS: dict[Kind, Callable[[Argument, Any], Any]] = {
     "flag": _read_flag, "whole": _read_whole, "number": _read_number, "duration": _read_duration,
     "moment": _read_moment, "choice": _read_choice, "words": _read_words, "text": _read_text,
     "object": _read_object, "pairs": _read_pairs, "selection": _read_selection,
+    "numbers": _read_numbers,
 }  # fmt: skip
 
 
@@ -205,6 +217,7 @@ PARSERS: dict[Kind, Callable[[Argument, str, Any], Any]] = {
     "number": lambda _, text, local: _parse_number(text),
     "flag": lambda _, text, local: {"true": True, "false": False}.get(text, text),
     "words": lambda _, text, local: _split(text),
+    "numbers": lambda _, text, local: [_parse_whole(one) for one in _split(text)],
     "moment": lambda _, text, local: read_moment(text, local) or text,
     "object": lambda argument, text, local: _parse_object(argument, text),
     "pairs": lambda argument, text, local: _parse_pairs(argument, text),

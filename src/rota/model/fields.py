@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -44,11 +45,12 @@ Moment = datetime | timedelta | str
 Plain = str | int | float | bool
 Kind = Literal[
     "flag", "whole", "number", "duration", "moment", "choice", "words", "text", "object", "pairs",
-    "selection",
+    "selection", "numbers",
 ]  # fmt: skip
 
 _KINDS: dict[Any, Kind] = {
     bool: "flag", int: "whole", float: "number", str: "text", list[str]: "words",
+    list[int]: "numbers",
     frozenset(get_args(Duration)): "duration", frozenset(get_args(Moment)): "moment",
     Mapping[str, Plain]: "pairs", frozenset({bool, list[str]}): "selection",
 }  # fmt: skip
@@ -69,7 +71,8 @@ class Field:
     `longest` the characters of a text; `choices` says what each word of a Literal means, or lists
     the words that a selection takes. `none` is the word that people type for no value, and
     `none_means` what that does. `is_long`: pages show a large input. `short` is the name of the
-    flag, if that is not the name of the field."""
+    flag, if that is not the name of the field. `endless` is the word for a duration without end.
+    `is_argument`: the command line takes it as an argument though it may be left out."""
 
     help: str
     example: Any = None
@@ -84,6 +87,8 @@ class Field:
     metavar: str = ""
     is_long: bool = False
     short: str = ""
+    endless: str = ""
+    is_argument: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,8 @@ class Argument:
 
     @property
     def is_positional(self) -> bool:
-        """Whether the command line takes it as an argument. Times and objects have a flag."""
+        """Whether the command line takes it as an argument, which has to be given. Times and
+        objects have a flag."""
         has_flag = self.kind in ("moment", "object")
         return self.is_required and not self.is_keyword and not has_flag
 
@@ -141,7 +147,7 @@ class Argument:
             raise self.wrong("{field} is required", code="required")
         found = READERS[self.kind](self, value)
         if isinstance(found, int | float) and not isinstance(found, bool):
-            self._check_range(found, value)
+            self.check_range(found, value)
         return found if self.check is None else self._checked(self.check, found)
 
     def shown(self, value: Any) -> str:
@@ -151,17 +157,25 @@ class Argument:
         if self.field.choices:
             return self.field.choices[value]
         if self.kind == "duration":
-            return duration(value)
+            return self.field.endless if value == math.inf else duration(value)
         if self.kind == "object":
             return json.dumps(value, ensure_ascii=False, default=str) if value else ""
         if self.kind == "number":
             return f"{value:,.12g}"
         return f"{value:,}" if self.kind == "whole" else str(value)
 
-    def parse(self, text: str, local: Callable[[datetime], datetime] | None = None) -> Any:
-        """What a person typed. `local` gives a time without an offset the reader's time zone."""
+    def parse(
+        self,
+        text: str,
+        local: Callable[[datetime], datetime] | None = None,
+        *,
+        is_filter: bool = False,
+    ) -> Any:
+        """What a person typed. `local` gives a time without an offset the reader's time zone. A
+        filter is left out to have none: the word for no value is a value like others there."""
         words = text.strip()
-        if self.is_optional and words == self.field.none:
+        has_none = self.is_optional and (self.field.none_means or not is_filter)
+        if has_none and words == self.field.none:
             return None
         parse = PARSERS.get(self.kind)
         return self.read(words if parse is None else parse(self, words, local))
@@ -174,10 +188,12 @@ class Argument:
         except InputError as error:
             raise self.wrong(error.args[0], hint=error.advice) from None
 
-    def _check_range(self, number: float, value: Any) -> None:
+    def check_range(self, number: float, value: Any) -> None:
         least, most = self.field.least, self.field.most
         if self.kind == "duration" and most is None:
             most = LONGEST_SECONDS
+        if number == math.inf and self.field.endless:
+            return
         if (least is not None and number < least) or (most is not None and number > most):
             raise self.wrong(
                 f"{{field}} must be {_range(least, most)}, not {value!r}",

@@ -1,25 +1,47 @@
-"""Commands about business events: emit, list and replay them. Application code uses `app.emit`."""
+"""Business events: `app.events`. Application code emits them with `app.emit`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, Unpack
+from collections.abc import Mapping
+from typing import Any, TypedDict, Unpack
 
 from rota.config import Config
-from rota.errors import EventNotFound
+from rota.errors import EventNotFound, FilterError, InputError
 from rota.jobs.emit import Started, event_parameters
 from rota.jobs.handle import RunReader
 from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.sync import with_new
 from rota.jobs.tracing import with_carrier
+from rota.model.asked import NewestFirst, OfJob, OfTenant, Since, Until
 from rota.model.durations import Duration
-from rota.model.event import BindingInfo, EventFilters, EventInfo
-from rota.model.list_filters import TimeOrder
+from rota.model.event import (
+    BindingInfo,
+    DryRun,
+    Emitted,
+    EventFilters,
+    EventHook,
+    EventId,
+    EventIds,
+    EventInfo,
+    EventKey,
+    EventMetadata,
+    EventName,
+    EventPattern,
+    EventPayload,
+    EventTenant,
+    KeySeconds,
+    OfHook,
+    PeriodSeconds,
+    ReplayAgain,
+    ReplayJob,
+)
+from rota.model.formatting import plural
 from rota.model.page import LISTED_BYTES, Page
 from rota.model.table_watch import Received, Refusal, Replayed
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
+from rota.operations.reading import reading
+from rota.operations.registry import Noun, Reason, ShowTime, operation
 from rota.operations.scope import Scope
 from rota.postgres import events
 from rota.postgres.plans import Plan, call
@@ -27,9 +49,43 @@ from rota.postgres.sessions.pool import Database
 
 Found = list[EventInfo]
 Bindings = list[BindingInfo]
+# Other names of fields, as `app.emit` has them.
+_NAMES = {"key_keep": "key_seconds", "key_period": "period_seconds"}
+
+
+class EmitNames(TypedDict, total=False):
+    """The names that `app.emit` uses for `key_seconds` and `period_seconds`."""
+
+    key_keep: KeyKeep
+    key_period: Duration | None
+
+
+def _emitted(done: Emitted, is_changed: bool, at: ShowTime) -> str:
+    runs = [
+        f"run {one.run_id} of {one.job}{' already exists' if one.is_duplicate else ' enqueued'}"
+        for one in done.runs
+    ]
+    return f"event {done.event_id}: {', '.join(runs) or 'stored, but it started nothing'}"
+
+
+def _replayed(done: Replayed, is_changed: bool, at: ShowTime) -> str:
+    verb = "would start" if done.is_dry_run else "started"
+    left = [
+        f"{count:,} {word}"
+        for count, word in (
+            (done.joined, "joined the run of another event"),
+            (done.delivered_before, "already delivered"),
+            (done.filtered, "filtered out"),
+            (done.held, "locked by another transaction"),
+        )
+        if count
+    ]
+    rest = f"; {', '.join(left)}" if left else ""
+    return f"{plural(done.events, 'event')}: {verb} {plural(done.started, 'run')}{rest}"
 
 
 class EventCommands(Commands):
+    noun = Noun("event", "events", EventInfo, key="id", names=_NAMES)
     scope = Scope(
         takes=frozenset({"emit", "list", "page", "replay"}),
         own=frozenset({"get"}),
@@ -47,30 +103,35 @@ class EventCommands(Commands):
         super().__init__(database, actor)
         self._registry, self._config, self._reader = registry, config, reader
 
-    @command
+    @operation(
+        says=_emitted, has_target=False, creates=True, title="Emit an event", status=201,
+        may_conflict=False, shown=Emitted, leads_to="event_id", is_reason_optional=True,
+    )  # fmt: skip
     def emit(
         self,
-        event: str,
-        payload: Mapping[str, Any] | None = None,
+        event: EventName,
+        payload: EventPayload = None,
         *,
-        tenant: str = "",
-        key: str | None = None,
-        key_keep: KeyKeep = None,
-        key_period: Duration | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        hook: str | None = None,
+        tenant: EventTenant = "",
+        key: EventKey = None,
+        key_seconds: KeySeconds = None,
+        period_seconds: PeriodSeconds = None,
+        metadata: EventMetadata = None,
+        hook: EventHook = None,
+        reason: Reason = None,
+        **names: Unpack[EmitNames],
     ) -> Plan[Started]:
-        """Emit an event as an operator: one run of every bound job; the audit and the runs record
-        who did it. With a key, each job gets one run until it has ended and for `key_keep` after
-        that; or one in each `key_period`. Every run gets the `metadata`."""
-        params = event_parameters(
-            event, payload, tenant=tenant, key=key, key_keep=key_keep, key_period=key_period,
-            hook=hook, metadata=with_carrier(metadata),
-        )  # fmt: skip
-        return with_new(self._registry, self._config, self._emit(params))
+        """Emit an event, starting every job bound to it. Runs of disabled jobs wait.
 
-    def _emit(self, params: dict[str, Any]) -> Plan[Started]:
-        rows = yield from events.emit_event(params, actor=self.actor)
+        The audit and the runs record who did it."""
+        params = event_parameters(
+            event, payload, tenant=tenant, key=key, key_keep=key_seconds,
+            key_period=period_seconds, hook=hook, metadata=with_carrier(metadata),
+        )  # fmt: skip
+        return with_new(self._registry, self._config, self._emit(params, reason))
+
+    def _emit(self, params: dict[str, Any], reason: str | None) -> Plan[Started]:
+        rows = yield from events.emit_event(params, actor=self.actor, reason=reason)
         started = [
             (row["run_id"], row["job"], row["is_duplicate"], row["event_id"]) for row in rows
         ]
@@ -101,32 +162,27 @@ class EventCommands(Commands):
         """Record a rejected webhook request."""
         yield from call("refuse_hook", hook=hook, reason=reason, address=address)
 
-    @command
+    @reading(FilterError)
     def list(
         self,
         *,
-        order: TimeOrder = "newest",
+        order: NewestFirst = "newest",
         before_id: int | None = None,
         limit: int = 50,
         **filters: Unpack[EventFilters],
     ) -> Plan[Found]:
-        """List stored events by `name` (`*` matches any characters), `tenant`, `job`, `key`,
-        `outcome`, `text` in the payload, `since` and `until`. `before_id`: only events after
-        this one in the order of the list."""
-        return self._list(order, before_id, limit, filters)
+        """List received events and what each started; if nothing, why.
 
-    def _list(
-        self, order: str, before_id: int | None, limit: int, filters: EventFilters
-    ) -> Plan[Found]:
+        `before_id`: only events after this one in the order of the list."""
         cursor = None if before_id is None else (before_id,)
         found = yield from events.page_events(order=order, cursor=cursor, limit=limit, **filters)
         return [*found.items]
 
-    @command
+    @reading(FilterError)
     def page(
         self,
         *,
-        order: TimeOrder = "newest",
+        order: NewestFirst = "newest",
         cursor: Cursor = None,
         limit: int = 50,
         **filters: Unpack[EventFilters],
@@ -137,49 +193,56 @@ class EventCommands(Commands):
             order=order, cursor=cursor, limit=limit, value_bytes=LISTED_BYTES, **filters
         )
 
-    @command
-    def get(self, event_id: int) -> Plan[EventInfo]:
-        """One event with what it started. Raises EventNotFound if there is none."""
-        return self._get(event_id)
+    @reading()
+    def get(self, event_id: EventId) -> Plan[EventInfo]:
+        """Get one event and what it started.
 
-    def _get(self, event_id: int) -> Plan[EventInfo]:
+        Raises EventNotFound if there is none."""
         found = yield from events.find_event(event_id)
         if self.tenant not in (None, found.tenant):
             raise EventNotFound(f"there is no event {event_id}")
         return found
 
-    @command
-    def bindings(self, event: str | None = None, job: str | None = None) -> Plan[Bindings]:
-        """The bindings of jobs: all, those that match an event of this name, or those of a job."""
+    @reading(FilterError)
+    def bindings(self, event: EventPattern = None, job: OfJob = None) -> Plan[Bindings]:
+        """List event bindings: jobs, event names or patterns, and filters.
+
+        With `event`, those that an event of this name matches."""
         return events.list_bindings(event, job)
 
-    @command
+    @operation(
+        says=_replayed, has_target=False, title="Replay events", is_reason_optional=True,
+        code="replay_events", may_conflict=False,
+    )  # fmt: skip
     def replay(
         self,
-        job: str,
+        job: ReplayJob,
         *,
-        event: str | None = None,
-        ids: Sequence[int] | None = None,
-        since: datetime | timedelta | None = None,
-        until: datetime | timedelta | None = None,
-        tenant: str | None = None,
-        again: bool = False,
-        dry_run: bool = False,
-        reason: str | None = None,
+        event: EventPattern = None,
+        ids: EventIds = None,
+        since: Since = None,
+        until: Until = None,
+        tenant: OfTenant = None,
+        again: ReplayAgain = False,
+        dry_run: DryRun = False,
+        reason: Reason = None,
     ) -> Plan[Replayed]:
-        """Deliver stored events to a job, by name (or pattern) or by `ids`. The filters of its
-        bindings apply. Events that the job already got are delivered only with `again`; a
-        `dry_run` only counts. At most 10,000 at a time."""
-        return events.replay_events(
-            job, event=event, ids=None if ids is None else [*ids], since=since, until=until,
-            tenant=tenant, again=again, dry_run=dry_run, reason=reason, actor=self.actor,
+        """Deliver stored events to a job that was bound to them later, by name or by ID. The
+        filters of its bindings apply. At most 10,000 at a time."""
+        if (event is None) == (ids is None):
+            raise InputError("select events by event or by ids, one of them", field="event")
+        return (
+            yield from events.replay_events(
+                job, event=event, ids=ids, since=since, until=until, tenant=tenant, again=again,
+                dry_run=dry_run, reason=reason, actor=self.actor,
+            )
         )  # fmt: skip
 
-    @command
+    @reading(FilterError)
     def refusals(
-        self, hook: str | None = None, *, cursor: Cursor = None, limit: int = 50
+        self, hook: OfHook = None, *, cursor: Cursor = None, limit: int = 50
     ) -> Plan[Page[Refusal]]:
-        """One page of rejected webhook requests by minute, latest first."""
+        """List requests that webhooks refused, by minute, latest first."""
         return events.page_refusals(hook, cursor=cursor, limit=limit)
 
 

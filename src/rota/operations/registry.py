@@ -73,6 +73,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "jobs": ("rota.operations.jobs", "JobCommands"),
     "audit": ("rota.operations.reports.audit", "AuditCommands"),
     "cleanup": ("rota.operations.cleanup", "CleanupCommands"),
+    "events": ("rota.operations.events", "EventCommands"),
     "watches": ("rota.operations.watches", "WatchCommands"),
 }
 
@@ -119,6 +120,8 @@ class Operation:
     inputs: it makes something new (`creates`), or acts on many. `code` is its name among all
     operations, if that is not its verb and its noun. Pages ask for a reason unless
     `is_reason_optional`. `result_name` and `example` describe a result that is a plain value.
+    `shown` is the record that interfaces show in place of a result that is for Python; its `of`
+    makes it. `leads_to` is the field of the result that identifies the record it made.
     `completes` makes the changes of a form that shows every field. `status` is what its route
     answers with. `by_hand` names the interfaces that do it in their own way.
     """
@@ -143,6 +146,8 @@ class Operation:
     may_end: bool = False
     has_target: bool = True
     code: str = ""
+    shown: Any = None
+    leads_to: str = ""
 
     @property
     def summary(self) -> str:
@@ -195,7 +200,9 @@ class Operation:
 
     @property
     def result(self) -> Any:
-        """The type that its plan returns."""
+        """The type that its plan returns, or that interfaces show of it."""
+        if self.shown is not None:
+            return self.shown
         hint = inspect.get_annotations(self.plan, eval_str=True)["return"]
         return get_args(hint)[-1]
 
@@ -211,6 +218,10 @@ class Operation:
     @property
     def has_result(self) -> bool:
         return self.result is not NoneType
+
+    def answer(self, result: Any) -> Any:
+        """What interfaces show of a result."""
+        return result if self.shown is None else self.shown.of(result)
 
     def is_changed(self, result: Any) -> bool:
         """Whether a switch changed anything."""

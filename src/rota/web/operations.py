@@ -2,7 +2,8 @@
 
 `GET /queues/{name}/pause` asks, and says what it means for this queue; `POST` acts, and goes back
 to the page of the target. What creates something has `GET /limits/new` too. An operation without a
-target has `GET /cleanup/add-recipe`; the address may hold values that its form begins with.
+target has `GET /cleanup/add-recipe`; the address may hold values that its form begins with. An
+operation that takes `dry_run` has a button to count first.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import InputError, TimingError, WrongState
+from rota.errors import InputError, TimingError, UnknownJob, WrongState
 from rota.model.fields import UNCHANGED, Argument
 from rota.model.formatting import plain
-from rota.operations.registry import Noun, Operation, commands_of, operations_of
+from rota.operations.registry import Noun, Operation, ShowTime, commands_of, operations_of
 from rota.web import time_text
 from rota.web.context import Page
 from rota.web.forms import Form, read_form
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.words import refusal
 
+# The argument of a dry run.
+PREVIEW = "dry_run"
 REASON = "Enter a reason. It is kept in the audit."
 # The texts that a form begins with, by field.
 Start = Callable[[PageScope, Any], Awaitable[Mapping[str, str]]]
@@ -68,6 +71,7 @@ class OperationPage(Page):
     command: str
     error: str | None = None
     is_dangerous: bool = False
+    has_preview: bool = False
 
     @property
     def title(self) -> str:
@@ -121,7 +125,8 @@ class OperationForm:
         self._start, self._suggest = start, suggest
         self._section = (noun.home or noun.many).lstrip("/")
         self._action = f"{noun.many}.{operation.verb}"
-        self._inputs, self._key = operation.inputs, noun.key
+        self._inputs = [one for one in operation.inputs if one.name != PREVIEW]
+        self._key = noun.key
 
     @property
     def part(self) -> str:
@@ -136,7 +141,8 @@ class OperationForm:
         """Return the arguments, and what is wrong beside their fields."""
         problems: dict[str, str] = {}
         given = self._read(form, request, problems)
-        if not form.text("reason") and not self._operation.is_reason_optional:
+        is_preview = form.text(PREVIEW) is not None
+        if not (form.text("reason") or self._operation.is_reason_optional or is_preview):
             problems["reason"] = REASON
         return given, problems
 
@@ -191,18 +197,33 @@ class OperationForm:
         where = self._where(scope, form)
         given, problems = self.read(form, request)
         await self._leave_out(scope, form, given, problems)
+        is_preview = form.text(PREVIEW) is not None
         if is_new and where and not problems and await self._exists(scope, where):
             problems["name"] = f"{self._noun.one.capitalize()} {where['name']} already exists."
+        counted = ""
         if not problems:
             try:
-                return await self._perform(scope, where, given, form)
-            except (InputError, TimingError, WrongState) as error:
+                if not is_preview:
+                    return await self._perform(scope, where, given, form)
+                counted = await self._preview(scope, where, given)
+            except (InputError, TimingError, WrongState, UnknownJob) as error:
                 problems[error.field or ""] = refusal(error)
         record = None if is_new else await self._record(scope)
         texts = {name: form.text(name) or "" for name in form}
-        page = self._page(scope, record, await self._before(scope, record), texts, problems)
-        page = await self._suggesting(scope, page)
-        return await scope.show(page, status=422, section=self._section)
+        before = counted or await self._before(scope, record)
+        page = await self._suggesting(scope, self._page(scope, record, before, texts, problems))
+        return await scope.show(page, status=422 if problems else 200, section=self._section)
+
+    async def _preview(self, scope: PageScope, where: dict[str, Any], given: dict[str, Any]) -> str:
+        """What the operation would do, by a dry run."""
+        act = getattr(getattr(scope, self._noun.many), self._operation.verb)
+        found = await act(**where, **given, **{PREVIEW: True})
+        said = self._operation.says(found, True, self._show_time(scope))
+        return f"{said[:1].upper()}{said[1:]}."
+
+    def _show_time(self, scope: PageScope) -> ShowTime:
+        zone = zone_of(scope.request)
+        return lambda at: time_text.absolute(at, zone)
 
     async def _perform(
         self, scope: PageScope, where: dict[str, Any], given: dict[str, Any], form: Form
@@ -212,11 +233,11 @@ class OperationForm:
             given = self._operation.completes(given)
         reason = form.text("reason")
         result = await getattr(commands, self._operation.verb)(**where, **given, reason=reason)
+        result = self._operation.answer(result)
         is_changed = not self._operation.is_switch or self._operation.is_changed(result)
         if self._operation.shows_target:
             result = self._noun.record_of(await commands.get(**where))
-        zone = zone_of(scope.request)
-        said = self._operation.says(result, is_changed, lambda at: time_text.absolute(at, zone))
+        said = self._operation.says(result, is_changed, self._show_time(scope))
         is_gone = self._operation.is_removal and result != "reset"
         if not self._operation.has_target:
             return scope.go(self._after(result), said[:1].upper() + said[1:])
@@ -230,6 +251,8 @@ class OperationForm:
         """The page of what an operation without a target has made, or else its list."""
         if isinstance(result, self._noun.record):
             return path_of(self._noun.many, self._noun.key_of(result))
+        if self._operation.leads_to:
+            return path_of(self._noun.many, getattr(result, self._operation.leads_to))
         return f"/{self._section}"
 
     def _where(self, scope: PageScope, form: Form | None = None) -> dict[str, Any]:
@@ -322,6 +345,7 @@ class OperationForm:
             command=command_of(self._noun, operation, record),
             error=wrong.get(""),
             is_dangerous=operation.is_dangerous,
+            has_preview=operation.takes(PREVIEW),
         )
 
 
@@ -381,8 +405,8 @@ def _value(one: Argument, record: Any) -> Any:
 def text_of(one: Argument, value: Any) -> str:
     if value is None:
         return ""
-    if one.kind == "words":
-        return ", ".join(value)
+    if one.kind in ("words", "numbers"):
+        return ", ".join(map(str, value))
     if isinstance(value, Mapping) and all(isinstance(it, int) for it in value.values()):
         return ", ".join(f"{name}={it}" for name, it in value.items())
     if isinstance(value, Mapping):

@@ -12,17 +12,17 @@ from tests.cli.conftest import Cli
 def test_emit_starts_what_is_bound(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     conn.execute("INSERT INTO rota.jobs (name, events) VALUES ('receipt', '{order.paid}')")
     arguments = ("events", "emit", "order.paid", '{"n": 1}', "--key", "7")
-    assert cli.done(*arguments).out == "run 1 of receipt enqueued\n"
-    assert cli.done(*arguments).out == "run 1 of receipt already exists\n"
+    assert cli.done(*arguments).out == "event 1: run 1 of receipt enqueued\n"
+    assert cli.done(*arguments).out == "event 2: run 1 of receipt already exists\n"
     again = cli.done(*arguments, "--json").json
-    assert again == [{"id": 1, "job": "receipt", "is_duplicate": True}]
-    kept = cli.done(*arguments[:4], "--key", "8", "--key-keep", "1h", "--json").json
+    assert again["runs"] == [{"run_id": 1, "job": "receipt", "is_duplicate": True}]
+    kept = cli.done(*arguments[:4], "--key", "8", "--key-keep", "1h", "--json").json["runs"]
     assert conn.execute(
-        "SELECT key_seconds FROM rota.open_runs WHERE id = %s", [kept[0]["id"]]
+        "SELECT key_seconds FROM rota.open_runs WHERE id = %s", [kept[0]["run_id"]]
     ).fetchone() == (3600.0,)
     refused = cli("events", "emit", "order.paid", "--key-keep", "1h")
     assert (refused.code, "needs a key" in refused.err) == (2, True)
-    assert "started nothing" in cli.done("events", "emit", "nobody.cares").err
+    assert "started nothing" in cli.done("events", "emit", "nobody.cares").out
     (actor,) = conn.execute(
         "SELECT DISTINCT actor FROM rota.audit WHERE action LIKE 'event%'"
     ).fetchone() or ("",)
@@ -78,7 +78,7 @@ def test_what_is_kept(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     assert "nothing: event 3 came first" in shown
     assert "nothing: no job was bound to it" in shown
     assert "nothing: the filters of 1 job did not match" in shown
-    found = cli.done("events", "list", "order.*", "--outcome", "filtered", "--json").json
+    found = cli.done("events", "list", "--name", "order.*", "--outcome", "filtered", "--json").json
     assert [one["id"] for one in found] == [2]
     assert cli.done("events", "list", "--text", "none").err == "no events match\n"
     assert cli("events", "list", "--outcome", "lost").code == 2
@@ -86,7 +86,7 @@ def test_what_is_kept(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     assert "its filter did not match" in cli.done("events", "show", "2").out
     assert cli("events", "show", "99").code == 1
     assert 'order.*  ship  {"n": 1}' in " ".join(cli.done("events", "bindings").out.split("\n"))
-    assert "no bindings match" in cli.done("events", "bindings", "x").err
+    assert "no bindings match" in cli.done("events", "bindings", "--event", "x").err
 
 
 def test_bursts(cli: Cli, conn: psycopg.Connection[Any]) -> None:
@@ -100,8 +100,8 @@ def test_bursts(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     assert "sync 1 (debounced)" in cli.done("events", "list", "--outcome", "debounced").out
     assert "debounced into run 1" in cli.done("events", "show", "2").out
     assert "the latest of 2 events" in cli.done("why", "1").out
-    again = cli.done("events", "replay", "--job", "sync", "--event", "order.*", "--again").out
-    assert "started 0 runs of sync; 2 joined the run of another event" in again
+    again = cli.done("events", "replay", "sync", "--event", "order.*", "--again").out
+    assert "started 0 runs; 2 joined the run of another event" in again
     cli.done("jobs", "update", "sync", "--event-delivery", "none")
     assert cli.done("jobs", "show", "sync", "--json").json["event_delivery"] is None
     assert "exactly one of" in cli("jobs", "update", "sync", "--event-delivery", '{"key": "a"}').err
@@ -110,13 +110,13 @@ def test_bursts(cli: Cli, conn: psycopg.Connection[Any]) -> None:
 def test_replay(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     cli.done("events", "emit", "order.paid", '{"n": 1}')
     conn.execute("INSERT INTO rota.jobs (name) VALUES ('late')")
-    replay = ("events", "replay", "--job", "late", "--event", "order.*")
-    assert cli.done(*replay, "--dry-run").out == "1 event: would start 1 run of late\n"
-    assert cli.done(*replay, "--since", "1h").out == "1 event: started 1 run of late\n"
-    assert "0 runs of late; 1 already delivered" in cli.done(*replay).out
+    replay = ("events", "replay", "late", "--event", "order.*")
+    assert cli.done(*replay, "--dry-run").out == "1 event: would start 1 run\n"
+    assert cli.done(*replay, "--since", "1h").out == "1 event: started 1 run\n"
+    assert "0 runs; 1 already delivered" in cli.done(*replay).out
     assert cli.done(*replay, "--again", "--json").json["started"] == 1
-    assert cli("events", "replay", "--job", "late").code == 2
-    assert cli("events", "replay", "--job", "nobody", "--id", "1").code == 1
+    assert cli("events", "replay", "late").code == 2
+    assert cli("events", "replay", "nobody", "--id", "1").code == 1
 
 
 def test_watches(cli: Cli, conn: psycopg.Connection[Any]) -> None:

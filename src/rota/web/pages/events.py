@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api.schemas.values import read_cursor
-from rota.errors import InputError, TimingError, UnknownJob
 from rota.model.cursors import write_cursor
 from rota.model.event import BindingInfo, EventInfo, where_from
-from rota.model.formatting import plural
-from rota.model.table_watch import Replayed
 from rota.web.context import Page
 from rota.web.event_query import EventQuery
-from rota.web.forms import read_form, read_time
+from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope, zone_of
-from rota.web.words import refusal
 
 PAGE_SIZE = 50
 _KIND = "events newest"
@@ -66,23 +61,6 @@ class EventPage(Page):
     @property
     def title(self) -> str:
         return f"Event {self.row.event.id}"
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayQuestion(Page):
-    """Confirms a replay of events to a job, with their number as soon as the job is known."""
-
-    template: ClassVar[str] = "events/replay.html"
-    section: ClassVar[str] = "events"
-
-    given: dict[str, str]
-    jobs: list[str]
-    plan: Replayed | None = None
-    error: str | None = None
-
-    @property
-    def title(self) -> str:
-        return "Replay events"
 
 
 def row_of(event: EventInfo) -> EventRow:
@@ -134,64 +112,12 @@ def _json(value: Any) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]} … ({len(text):,} characters)"
 
 
-def _given(fields: Any) -> dict[str, str]:
-    """Read the arguments of a replay from an address or a form."""
-    names = ("id", "name", "job", "since", "again", "reason")
-    found = {name: str(fields.get(name, "")).strip()[:400] for name in names}
-    if not found["id"].isascii() or not found["id"].isdigit() or len(found["id"]) > 18:
-        found["id"] = ""
-    if not found["id"] and not found["name"]:
-        raise InputError("select events by id or by name")
-    return found
-
-
-async def _replay(scope: PageScope, given: dict[str, str], *, dry_run: bool) -> Replayed:
-    since = read_time(given["since"] or None, zone_of(scope.request))
-    return await scope.events.replay(
-        given["job"],
-        event=None if given["id"] else given["name"],
-        ids=[int(given["id"])] if given["id"] else None,
-        since=since,
-        again=bool(given["again"]),
-        dry_run=dry_run,
-        reason=given["reason"] or None,
-    )
-
-
-async def _ask(scope: PageScope, given: dict[str, str], error: str | None = None) -> Response:
-    jobs = [job.name for job in await scope.jobs.list()]
-    plan = None
-    if given["job"] and error is None:
-        try:
-            plan = await _replay(scope, given, dry_run=True)
-        except (UnknownJob, TimingError, InputError) as wrong:
-            error = str(wrong)
-    status = 200 if error is None else 422
-    return await scope.show(ReplayQuestion(given, jobs, plan, error), status=status)
-
-
-async def ask_replay(request: Request) -> Response:
-    return await _ask(PageScope(request), _given(request.query_params))
-
-
-async def replay(request: Request) -> Response:
-    scope = PageScope(request)
-    scope.check("events.replay")
-    given = _given(await read_form(request))
-    if not given["job"]:
-        return await _ask(scope, given, "Select the job that gets them.")
-    try:
-        done = await _replay(scope, given, dry_run=False)
-    except (UnknownJob, TimingError, InputError) as error:
-        return await _ask(scope, given, refusal(error))
-    named = f"/events?{urlencode({'name': given['name']})}"
-    back = f"/events/{given['id']}" if given["id"] else named
-    return scope.go(back, f"{plural(done.started, 'run')} of {given['job']} started")
+async def _jobs(scope: PageScope) -> dict[str, list[str]]:
+    return {"job": [job.name for job in await scope.jobs.list()]}
 
 
 routes = [
     Route("/events", list_events),
-    Route("/events/replay", ask_replay),
-    Route("/events/replay", replay, methods=["POST"]),
+    *routes_of("events", suggests={"replay": _jobs}),
     Route("/events/{id:int}", show_event),
 ]
