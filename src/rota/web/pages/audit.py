@@ -15,16 +15,20 @@ from rota.api.schemas.values import read_cursor
 from rota.model.audit import AuditEntry
 from rota.model.cursors import write_cursor
 from rota.web.audit_query import AuditQuery
+from rota.web.audit_words import brief, deeds
 from rota.web.context import Page
 from rota.web.page_scope import PageScope, zone_of
+from rota.web.schedule_values import label_of
 
 PAGE_SIZE = 50
+_LOOKED_AT = 200  # a deed may have as many entries
 _KIND = "audit newest"
-_BRIEF, _LONG = 60, 20_000
+_LONG = 20_000
 # The path of a record's page, by its noun.
 _PLACES = {
     "run": "/runs", "job": "/jobs", "queue": "/queues", "worker": "/workers", "bulk": "/bulk",
-    "error": "/errors", "schedule": "/schedules", "tenant": "/tenants",
+    "error": "/errors", "schedule": "/schedules", "tenant": "/tenants", "limit": "/limits",
+    "calendar": "/calendars", "event": "/events", "watch": "/watches",
 }  # fmt: skip
 
 
@@ -38,9 +42,8 @@ class Difference:
     is_same: bool
 
     @property
-    def brief(self) -> str:
-        arrow = f"{_cut(self.before)} → " if self.before else ""
-        return f"{self.field} {arrow}{_cut(self.after) or 'nothing'}".strip()
+    def label(self) -> str:
+        return label_of(self.field) if self.field else "whole value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class AuditRow:
     place: str | None
     verb: str
     brief: str
+    others: list[AuditRow]  # of the same deed
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +88,13 @@ async def list_entries(request: Request) -> Response:
     scope = PageScope(request)
     query = AuditQuery.read(request.query_params, zone_of(request))
     found = await scope.audit.page(
-        cursor=read_cursor(_KIND, query.cursor, int), limit=PAGE_SIZE, **query.filters
+        cursor=read_cursor(_KIND, query.cursor, int), limit=_LOOKED_AT, **query.filters
     )
-    onward = found.cursor and query.at(write_cursor(_KIND, *found.cursor))
-    return await scope.show(AuditPage([row_of(one) for one in found.items], query, onward or None))
+    shown = list(deeds(found.items))[:PAGE_SIZE]
+    last = shown[-1][-1].id if shown else None
+    has_more = found.cursor is not None or (shown and last != found.items[-1].id)
+    onward = query.at(write_cursor(_KIND, last)) if has_more else None
+    return await scope.show(AuditPage([row_of(*deed) for deed in shown], query, onward))
 
 
 async def show_entry(request: Request) -> Response:
@@ -98,14 +105,14 @@ async def show_entry(request: Request) -> Response:
     return await scope.show(page)
 
 
-def row_of(entry: AuditEntry) -> AuditRow:
-    changed = [change.brief for change in differences_of(entry) if not change.is_same]
+def row_of(entry: AuditEntry, *others: AuditEntry) -> AuditRow:
     return AuditRow(
         entry=entry,
         path=f"/audit/{entry.id}",
         place=place_of(entry),
         verb=entry.action.rpartition(".")[2].replace("_", " "),
-        brief=", ".join(changed[:8]) + (f" and {len(changed) - 8} more" if changed[8:] else ""),
+        brief=brief(entry),
+        others=[row_of(one) for one in others],
     )
 
 
@@ -131,10 +138,6 @@ def _text(value: Any) -> str:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _LONG else f"{text[:_LONG]} … ({len(text):,} characters)"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 1]}…"
 
 
 routes = [Route("/audit", list_entries), Route("/audit/{id:int}", show_entry)]
