@@ -1,7 +1,7 @@
 """What errors advise, as data: operations, commands, fields and values. Each interface names them
 in its own words.
 
-    Hint("{} lists them", Call("jobs", "list"))
+    Hint("{} lists them", OperationCall("jobs", "list"))
 
 `Words` are those of Python; those of the others derive from the registry (`api/words.py`,
 `cli/terminal/words.py`, `web/words.py`).
@@ -19,8 +19,8 @@ FIELD = "{field}"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """An operation or a read of a noun, as declared in the registry: `Call("queues", "pause")`."""
+class OperationCall:
+    """An operation or a read, as declared in the registry: `OperationCall("queues", "pause")`."""
 
     noun: str
     verb: str
@@ -29,7 +29,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """A command of operators, which is the same for all interfaces: `rota migrate`. `place` has the
     options that tell which application or configuration it is about."""
 
@@ -50,7 +50,7 @@ class Name:
 
 
 # None: the word for no value.
-Part = Call | Command | Name | None
+Part = OperationCall | ShellCommand | Name | None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -67,14 +67,14 @@ class Hint:
     def at(self, place: Sequence[str]) -> Hint:
         """The hint with these options in its commands."""
         parts = (
-            replace(one, place=tuple(place)) if isinstance(one, Command) else one
+            replace(one, place=tuple(place)) if isinstance(one, ShellCommand) else one
             for one in self.parts
         )
         return Hint(self.text, *parts)
 
 
 def run_command(*words: str) -> Hint:
-    return Hint("run {}", Command(words))
+    return Hint("run {}", ShellCommand(words))
 
 
 class Words:
@@ -85,12 +85,12 @@ class Words:
     def field(self, name: str, short: str | None = None) -> str:
         return short or name
 
-    def call(self, call: Call) -> str:
+    def call(self, call: OperationCall) -> str:
         given = [] if call.target is None else [repr(call.target)]
         given += [f"{name}={value!r}" for name, value in call.arguments.items()]
         return f"app.{call.noun}.{call.verb}({', '.join(given)})"
 
-    def command(self, command: Command) -> str:
+    def command(self, command: ShellCommand) -> str:
         return f"`{command.line}`"
 
     def hint(self, hint: Hint | str | None) -> str | None:
@@ -100,9 +100,9 @@ class Words:
 
     def _part(self, part: Part) -> str:
         match part:
-            case Call():
+            case OperationCall():
                 return self.call(part)
-            case Command():
+            case ShellCommand():
                 return self.command(part)
             case Name():
                 return self.field(part.field, part.short)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.cli.loading import Place, load_app, source_roots
+from rota.cli.loading import AppReference, load_app, source_roots
 from rota.cli.session import Session
 from rota.cli.terminal.failure import Failure
 
@@ -12,7 +12,7 @@ ONE = "import rota\napp = rota.App(embedded=False)\n"
 
 
 def load(text: str, base: Path) -> str:
-    return load_app(Place(text, base)).reference
+    return load_app(AppReference(text, base)).reference
 
 
 def test_a_file_or_a_module_with_one_application(here: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_file_has_the_name_that_it_has_in_its_package(here: Path) -> None:
     (package / "base.py").write_text(ONE)
     (package / "jobs.py").write_text("from .base import app\n")
     assert load("src/shop_pkg/jobs.py", here) == "shop_pkg.jobs:app"
-    assert source_roots(Place("src/shop_pkg/jobs.py", here)) == [here / "src"]
+    assert source_roots(AppReference("src/shop_pkg/jobs.py", here)) == [here / "src"]
 
 
 def test_the_same_application_under_two_names_is_one(here: Path) -> None:

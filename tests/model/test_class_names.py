@@ -17,9 +17,8 @@ SAME_THING = {
 }  # fmt: skip
 # What pages, commands and requests call their own parts, which nobody else imports.
 OF_FACES = {
-    "Bar", "Choice", "Failure", "Field", "Group", "Health", "Kept", "Kind", "Page", "Part", "Pause",
-    "Place", "Row", "Section", "Segment", "Session", "Setting", "Shown", "Stretch", "Tab",
-    "Way",
+    "Bar", "Choice", "Failure", "Field", "Group", "Health", "Kind", "Page", "Part", "Pause",
+    "Row", "Section", "Segment", "Session", "Setting", "Shown", "Tab",
 }  # fmt: skip
 
 

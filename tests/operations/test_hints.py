@@ -21,7 +21,7 @@ from rota.api.errors import STATUS, as_problem
 from rota.api.words import API
 from rota.cli.terminal.words import CliWords
 from rota.errors import BY_SQLSTATE, RotaError, code_of
-from rota.hints import FIELD, PYTHON, Call, Command, Hint, Name, Words
+from rota.hints import FIELD, PYTHON, Hint, Name, OperationCall, ShellCommand, Words
 from rota.postgres.hints import HINTS
 from rota.web.words import PAGES
 from tests.cli.conftest import Cli
@@ -183,8 +183,8 @@ def test_every_code_in_the_words_of_the_interface(code: str, face: str) -> None:
 def test_every_error_in_the_words_of_the_interface(kind: type[RotaError], face: str) -> None:
     if kind in (errors.RunFailed, errors.AttemptTimeout):
         return
-    hint = Hint("{} or {} or {} or {}", Call("jobs", "rename", "a b"), Name("cap"), None,
-                Command(("migrate",)))  # fmt: skip
+    hint = Hint("{} or {} or {} or {}", OperationCall("jobs", "rename", "a b"), Name("cap"), None,
+                ShellCommand(("migrate",)))  # fmt: skip
     error = kind(f"{FIELD} is wrong", hint=hint, field="max_waiting", values={"least": 0})
     said = f"{error.sentence(FACES[face])}; {FACES[face].hint(error.advice)}"
     assert FIELD not in said
@@ -201,7 +201,9 @@ WORDS = {
 
 @pytest.mark.parametrize("face", FACES)
 def test_an_operation_is_named_from_the_registry(face: str) -> None:
-    assert FACES[face].call(Call("jobs", "delete", "a b", {"cascade": True})) == WORDS[face]
+    assert (
+        FACES[face].call(OperationCall("jobs", "delete", "a b", {"cascade": True})) == WORDS[face]
+    )
 
 
 def test_a_problem_of_the_api_has_the_data() -> None:

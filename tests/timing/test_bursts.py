@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.model.schedule import Schedule
-from rota.timing.bursts import AT_ONCE, Place
+from rota.timing.bursts import AT_ONCE, BurstPlace
 from rota.timing.decisions import Tick, decide
 from rota.timing.judging import Due
 
@@ -19,7 +19,7 @@ T0 = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
 def shifts(crowd: int, seconds: float, until_next: float | None = None) -> list[float]:
     room = None if until_next is None else timedelta(seconds=until_next)
-    return [Place(n, crowd, seconds).shift(room).total_seconds() for n in range(crowd)]
+    return [BurstPlace(n, crowd, seconds).shift(room).total_seconds() for n in range(crowd)]
 
 
 @pytest.mark.parametrize("crowd", [1, 2, AT_ONCE])
@@ -59,16 +59,16 @@ def test_nobody_is_moved_by_more_than_was_said(
     number: int, crowd: int, seconds: float, until_next: float | None
 ) -> None:
     room = None if until_next is None else timedelta(seconds=until_next)
-    later = Place(number, crowd, seconds).shift(room).total_seconds()
+    later = BurstPlace(number, crowd, seconds).shift(room).total_seconds()
     assert 0 <= later <= seconds + 1e-6
     assert until_next is None or later <= until_next / 2 + 1e-6
-    assert later <= Place(number + 1, crowd, seconds).shift(room).total_seconds()
+    assert later <= BurstPlace(number + 1, crowd, seconds).shift(room).total_seconds()
 
 
 # In a tick.
 
 
-def tick(clock: float = 60, *, place: Place, **fields: Any) -> Tick:
+def tick(clock: float = 60, *, place: BurstPlace, **fields: Any) -> Tick:
     base = {"id": 1, "tenant": "", "name": "s", "job": "j", "tick_version": 1, "anchor_at": T0}
     if "run_at" not in fields:
         base["interval_seconds"] = 60.0
@@ -84,7 +84,7 @@ def start(found: Tick) -> float:
 
 
 def test_the_start_moves_and_the_nominal_time_does_not() -> None:
-    found = tick(place=Place(29, 30, 10))
+    found = tick(place=BurstPlace(29, 30, 10))
     (occurrence,) = found.occurrences
     assert (occurrence.nominal_at, occurrence.decision) == (T0 + timedelta(seconds=60), "ran")
     assert start(found) == 62
@@ -93,20 +93,20 @@ def test_the_start_moves_and_the_nominal_time_does_not() -> None:
 
 
 def test_one_of_the_first_says_nothing() -> None:
-    (occurrence,) = tick(place=Place(3, 30, 10)).occurrences
+    (occurrence,) = tick(place=BurstPlace(3, 30, 10)).occurrences
     assert occurrence.details is None
     assert occurrence.start_at == occurrence.nominal_at
 
 
 def test_what_is_caught_up_is_spread_from_now() -> None:
-    found = tick(5000, place=Place(29, 30, 10), run_at=T0 + timedelta(seconds=60))
+    found = tick(5000, place=BurstPlace(29, 30, 10), run_at=T0 + timedelta(seconds=60))
     assert found.occurrences[0].decision == "caught_up"
     assert start(found) == 5002
 
 
 def test_a_late_tick_adds_nothing() -> None:
     """The places count from the instant, not from when somebody looked."""
-    assert start(tick(90, place=Place(29, 30, 10))) == 62
+    assert start(tick(90, place=BurstPlace(29, 30, 10))) == 62
 
 
 def test_what_is_skipped_has_no_start() -> None:
@@ -118,7 +118,7 @@ def test_what_is_skipped_has_no_start() -> None:
             ),
             T0 + timedelta(seconds=60),
             unfinished=1,
-            place=Place(29, 30, 10),
+            place=BurstPlace(29, 30, 10),
         ),
         lambda: 0.5,
     )  # fmt: skip
@@ -129,6 +129,6 @@ def test_what_is_skipped_has_no_start() -> None:
 
 def test_counted_from_the_end_it_keeps_to_half_its_interval() -> None:
     found = tick(
-        1, place=Place(999, 1000, 60), every_from="end", next_run_at=T0, interval_seconds=4.0
+        1, place=BurstPlace(999, 1000, 60), every_from="end", next_run_at=T0, interval_seconds=4.0
     )
     assert start(found) == 2

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from rota.api.paths import READS, address
-from rota.hints import Call, Words
+from rota.hints import OperationCall, Words
 from rota.operations.command_line import find_operation
 from rota.operations.registry import NOUNS, commands_of
 
@@ -18,7 +18,7 @@ class ApiWords(Words):
     def field(self, name: str, short: str | None = None) -> str:
         return name
 
-    def call(self, call: Call) -> str:
+    def call(self, call: OperationCall) -> str:
         method, path, arguments = *_place(call), dict(call.arguments)
         if call.target is not None:
             path = path.replace(_target(call), quote(str(call.target), safe=""))
@@ -29,7 +29,7 @@ class ApiWords(Words):
         return f"{method} /api/v1{path}" + (f" {json.dumps(body)}" if body else "")
 
 
-def _place(call: Call) -> tuple[str, str]:
+def _place(call: OperationCall) -> tuple[str, str]:
     if (call.noun, call.verb) in READS:
         return "GET", READS[call.noun, call.verb]
     operation = find_operation(call.noun, call.verb)
@@ -40,7 +40,7 @@ def _place(call: Call) -> tuple[str, str]:
     return "GET", f"/{call.noun}/{_target(call)}"
 
 
-def _target(call: Call) -> str:
+def _target(call: OperationCall) -> str:
     return f"{{{commands_of(call.noun).noun.key}}}" if call.noun in NOUNS else "{name}"
 
 

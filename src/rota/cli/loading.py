@@ -31,7 +31,7 @@ class Loaded(NamedTuple):
     reference: str | None
 
 
-class Place(NamedTuple):
+class AppReference(NamedTuple):
     """The reference as written, and the directory that it is relative to."""
 
     text: str
@@ -53,7 +53,7 @@ class Place(NamedTuple):
         return (self.base / self.target).resolve() if is_file else None
 
 
-def load_app(place: Place) -> Loaded:
+def load_app(place: AppReference) -> Loaded:
     """Return the application; raise a Failure that says why it cannot be loaded."""
     name = _put_on_path(place)
     module = _import(name, place)
@@ -63,7 +63,7 @@ def load_app(place: Place) -> Loaded:
     return Loaded(app, f"{name}:{attribute}")
 
 
-def source_roots(place: Place) -> list[Path]:
+def source_roots(place: AppReference) -> list[Path]:
     """Return the directories whose .py files belong to the application."""
     if place.file is not None:
         return [_package_root(_existing(place))]
@@ -75,7 +75,7 @@ def source_roots(place: Place) -> list[Path]:
     return [place.base, *(folder for folder in installed if not folder.is_relative_to(place.base))]
 
 
-def _put_on_path(place: Place) -> str:
+def _put_on_path(place: AppReference) -> str:
     """Make the module importable; return its name."""
     if not place.target:
         raise Failure(f"{place.text!r} is not an application", hint=HOW, code=2)
@@ -89,7 +89,7 @@ def _put_on_path(place: Place) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
-def _existing(place: Place) -> Path:
+def _existing(place: AppReference) -> Path:
     if place.file is None or not place.file.is_file():
         raise Failure(f"there is no file {place.target}", hint=HOW, code=2)
     return place.file
@@ -107,7 +107,7 @@ def _prepend(directory: Path) -> None:
         sys.path.insert(0, str(directory))
 
 
-def _import(name: str, place: Place) -> ModuleType:
+def _import(name: str, place: AppReference) -> ModuleType:
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -121,7 +121,7 @@ def _import(name: str, place: Place) -> ModuleType:
     return module
 
 
-def _refuse_other_file(module: ModuleType, name: str, place: Place) -> None:
+def _refuse_other_file(module: ModuleType, name: str, place: AppReference) -> None:
     if place.file is None:
         return
     found = getattr(module, "__file__", None)
@@ -141,7 +141,7 @@ def _broken(target: str, error: BaseException) -> Failure:
     return Failure(text, hint="set ROTA_DEBUG=1 to see the traceback")
 
 
-def _get(module: ModuleType, place: Place) -> App:
+def _get(module: ModuleType, place: AppReference) -> App:
     from rota.app import App
 
     found: object = module

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rota.cli.loading import Loaded, Place, load_app
+from rota.cli.loading import AppReference, Loaded, load_app
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.place import shown
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 APP_HINT = "pass --app module:attribute or --app file.py, or set ROTA_APP, or `app` in rota.toml"
 
 
-class Kept:
+class OpenApp:
     """The App of a command that reads repeatedly: opened once, and again after a lost
     connection."""
 
@@ -58,7 +58,7 @@ class Session:
     """The options before the command."""
 
     app: str | None = None
-    kept: Kept = field(default_factory=Kept)
+    kept: OpenApp = field(default_factory=OpenApp)
 
     def load(self, given: str | None = None) -> Loaded:
         """Return the application, for commands that need one. `given` is the command's own
@@ -80,24 +80,24 @@ class Session:
         place = self.named(given)
         return None if place is None else load_app(place)
 
-    def place(self, given: str | None = None) -> Place:
+    def place(self, given: str | None = None) -> AppReference:
         """Return where the application is, without loading it."""
         found = self.named(given)
         if found is None:
             raise Failure("no application specified", hint=APP_HINT, code=2)
         return found
 
-    def named(self, given: str | None) -> Place | None:
+    def named(self, given: str | None) -> AppReference | None:
         """Return where the application is, or None if none is named."""
         if given or self.app:
-            return Place(given or self.app or "", Path.cwd())
+            return AppReference(given or self.app or "", Path.cwd())
         config = _config()
         if not config.app:
             return None
         # A path in a file is relative to that file.
         is_from_file = config.file is not None and config.source("app") == "file"
         base = config.file.parent if config.file is not None and is_from_file else Path.cwd()
-        return Place(config.app, base)
+        return AppReference(config.app, base)
 
     def config(self) -> Config:
         """Return the configuration, for commands that need no application. A named application is

@@ -25,7 +25,7 @@ from pydantic.fields import FieldInfo
 from rota.config.sections.shown import Shown
 from rota.config.settings import Settings
 from rota.errors import ConfigError, UnknownOption
-from rota.hints import Command, Hint
+from rota.hints import Hint, ShellCommand
 from rota.model.fields import Field as About
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ SECTIONS: dict[str, type[Any]] = {
     for name, hint in get_type_hints(Settings).items()
     if isinstance(hint, type) and is_dataclass(hint)
 }
-LIST_HINT = Hint("{} shows all settings", Command(("config", "list")))
+LIST_HINT = Hint("{} shows all settings", ShellCommand(("config", "list")))
 MASK = "***"
 TRUE = ("true", "1", "yes", "on")
 FALSE = ("false", "0", "no", "off")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from rota.hints import Call, Hint
+from rota.hints import Hint, OperationCall
 
 
 def nearest(name: str, known: Iterable[str], otherwise: Hint | str) -> Hint | str:
@@ -15,4 +15,4 @@ def nearest(name: str, known: Iterable[str], otherwise: Hint | str) -> Hint | st
 
 
 def listed(noun: str) -> Hint:
-    return Hint("{} lists them", Call(noun, "list"))
+    return Hint("{} lists them", OperationCall(noun, "list"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rota.errors import TemplateNotFound, WrongState
-from rota.hints import Call, Hint
+from rota.hints import Hint, OperationCall
 from rota.model.cleanup import (
     DEFAULT_CRON,
     JOB,
@@ -274,7 +274,7 @@ def _offer(recipe: str, prefix: str | None) -> Plan[RecipeOffer]:
     if not there:
         raise WrongState(
             f'recipe "{recipe}" needs tables that this database does not have',
-            hint=Hint("{} lists those that fit its tables", Call("cleanup", "recipes")),
+            hint=Hint("{} lists those that fit its tables", OperationCall("cleanup", "recipes")),
         )
     found = there if prefix is None else _of_prefix(there, prefix)
     if len(found) == 1:

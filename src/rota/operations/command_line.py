@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from rota.hints import Call
+from rota.hints import OperationCall
 from rota.model.fields import Argument, arguments_of
 from rota.operations.registry import NOUNS, Operation, commands_of, operations_of, plan_of
 
@@ -15,7 +15,7 @@ from rota.operations.registry import NOUNS, Operation, commands_of, operations_o
 _VERBS = {"get": "show"}
 
 
-def command_line(call: Call) -> str:
+def command_line(call: OperationCall) -> str:
     """Return `rota queues resume mail`. What is not declared, such as a list, has flags by the
     names of its arguments."""
     words = ["rota", call.noun, _VERBS.get(call.verb, call.verb.replace("_", "-"))]
@@ -34,7 +34,7 @@ def find_operation(noun: str, verb: str) -> Operation | None:
     return next((one for one in operations_of(commands_of(noun)) if one.verb == verb), None)
 
 
-def _arguments(call: Call) -> tuple[Argument, ...]:
+def _arguments(call: OperationCall) -> tuple[Argument, ...]:
     declared = find_operation(call.noun, call.verb)
     if declared is not None:
         return declared.arguments

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from rota.errors import BY_SQLSTATE, DatabaseError, RotaError, SchemaError, code_of
-from rota.hints import Command, Hint
+from rota.hints import Hint, ShellCommand
 from rota.postgres.hints import HINTS
 
 # Schema, table or function is missing: the database was not migrated, or not far enough. The
@@ -22,7 +22,7 @@ from rota.postgres.hints import HINTS
 _MISSING = Hint(
     "the schema is missing or too old: run {} for this database; `--app` or `--config` tells it "
     "which one",
-    Command(("migrate",)),
+    ShellCommand(("migrate",)),
 )
 _NOT_THERE = frozenset({"3F000", "42P01", "42883"})
 _CHECK_VIOLATION = "23514"

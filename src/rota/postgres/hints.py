@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rota.hints import Call, Hint, Name
+from rota.hints import Hint, Name, OperationCall
 from rota.model.nearest import listed
 
 Values = Mapping[str, Any]
@@ -20,13 +20,15 @@ def _always(text: str, *parts: Any) -> Callable[[Values], Hint]:
 
 
 def _of_job(text: str, verb: str, **arguments: Any) -> Callable[[Values], Hint]:
-    return lambda it: Hint(text, Call("jobs", verb, it["job"], arguments))
+    return lambda it: Hint(text, OperationCall("jobs", verb, it["job"], arguments))
 
 
 def _of_schedule(text: str, *verbs: str) -> Callable[[Values], Hint]:
     def made(it: Values) -> Hint:
         tenant = {"tenant": it["tenant"]} if it["tenant"] else {}
-        return Hint(text, *(Call("schedules", verb, it["schedule"], tenant) for verb in verbs))
+        return Hint(
+            text, *(OperationCall("schedules", verb, it["schedule"], tenant) for verb in verbs)
+        )
 
     return made
 
@@ -35,13 +37,13 @@ _ARGUMENTS = "{} describes its arguments"
 
 
 def described(job: str) -> Hint:
-    return Hint(_ARGUMENTS, Call("jobs", "get", job))
+    return Hint(_ARGUMENTS, OperationCall("jobs", "get", job))
 
 
 HINTS: dict[str, Callable[[Values], Hint]] = {
     "unknown_job": _always(
         "Jobs are registered when an application that declares them starts; {} lists them.",
-        Call("jobs", "list"),
+        OperationCall("jobs", "list"),
     ),
     "schedule_not_found": lambda _: listed("schedules"),
     "limit_not_found": lambda _: listed("limits"),
@@ -58,7 +60,7 @@ HINTS: dict[str, Callable[[Values], Hint]] = {
     ),
     "renamed_by_hand": _always(
         "{} renames it; or declare it under its new name with the old one among its aliases.",
-        Call("jobs", "rename"),
+        OperationCall("jobs", "rename"),
     ),
     "cap_out_of_range": _always("{} removes the cap.", None),
     "rate_without_period": _always(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from rota.errors import JobError, UnknownJob, WrongState
-from rota.hints import Call, Hint
+from rota.hints import Hint, OperationCall
 from rota.model.drift import Drift
 from rota.model.job import JobFilters, JobFunction, JobInfo, JobOrder, SqlFunction
 from rota.model.nearest import listed, nearest
@@ -115,7 +115,7 @@ def check_function(name: str, function: str) -> Plan[None]:
         raise JobError(
             f'job "{name}": {function} is not a function that jobs can be given: it belongs to '
             "PostgreSQL, to an extension or to Rota, or this role may not execute it",
-            hint=Hint("{} lists those that can", Call("jobs", "functions")),
+            hint=Hint("{} lists those that can", OperationCall("jobs", "functions")),
         )
 
 

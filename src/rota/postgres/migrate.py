@@ -28,7 +28,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from rota.errors import SchemaError
-from rota.hints import Command, Hint, run_command
+from rota.hints import Hint, ShellCommand, run_command
 from rota.postgres.repeatable import Connection, Objects, parse
 from rota.postgres.sessions.opening import SETTINGS, Session, own
 from rota.postgres.statements import Statements, render
@@ -149,7 +149,7 @@ def _refuse_other(found: Installed, schema: str) -> None:
             hint=Hint(
                 f'drop it with all its data (DROP SCHEMA "{schema}" CASCADE), or set `schema` to '
                 "another name, then run {}",
-                Command(("migrate",)),
+                ShellCommand(("migrate",)),
             ),
         )
 

@@ -16,7 +16,7 @@ from rota.model.page import PAGE_BYTES, Page, fitting
 from rota.postgres.plans import Execute, Plan
 
 T = TypeVar("T")
-Place = tuple[Any, ...]
+RowKey = tuple[Any, ...]
 
 
 def read_page(
@@ -36,7 +36,7 @@ def read_page(
 
 
 def page_of(
-    rows: Sequence[tuple[Place, T]], limit: int, most_bytes: int | None = PAGE_BYTES
+    rows: Sequence[tuple[RowKey, T]], limit: int, most_bytes: int | None = PAGE_BYTES
 ) -> Page[T]:
     """Return the page: at most `limit` rows and `most_bytes` bytes."""
     shown = fitting([row for _, row in rows[:limit]], most_bytes)
@@ -52,7 +52,7 @@ def read_rows(
     order: str,
     cursor: Sequence[Any] | None,
     limit: int,
-) -> Plan[list[tuple[Place, T]]]:
+) -> Plan[list[tuple[RowKey, T]]]:
     """Return the rows of a page, and one more if there is one, each with its place."""
     if limit < 1:
         raise FilterError(f"limit must be at least 1, not {limit}")

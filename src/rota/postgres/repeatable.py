@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from rota.errors import SchemaError
-from rota.hints import Command, Hint
+from rota.hints import Hint, ShellCommand
 from rota.postgres.statements import Statements
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -167,7 +167,8 @@ class Objects:
                 f"{key} cannot be replaced by this release's, because it is used by "
                 + ", ".join(others),
                 hint=Hint(
-                    "drop what is yours of it, run {}, and create it again", Command(("migrate",))
+                    "drop what is yours of it, run {}, and create it again",
+                    ShellCommand(("migrate",)),
                 ),
             )
         for _, command, _, _ in found:

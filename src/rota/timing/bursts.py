@@ -12,7 +12,7 @@ import msgspec
 AT_ONCE = 10
 
 
-class Place(msgspec.Struct, frozen=True):
+class BurstPlace(msgspec.Struct, frozen=True):
     """A schedule's place, from 0, among the `crowd` that is due at one instant, all of which are to
     start within `seconds`."""
 

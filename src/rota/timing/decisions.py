@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rota.errors import TimingError
 from rota.model.schedule import Segment, timing_arguments
-from rota.timing.bursts import Place
+from rota.timing.bursts import BurstPlace
 from rota.timing.judging import Decision, Due, Judge, Occurrence
 from rota.timing.newest import first_of_newest
 from rota.timing.nominal import EARLIEST, Nominal
@@ -298,7 +298,7 @@ class _Deciding:
 
     # Many schedules at one instant.
 
-    def _spread(self, place: Place) -> None:
+    def _spread(self, place: BurstPlace) -> None:
         """Delay the starts. Caught-up runs are late anyway, and are delayed from now."""
         rows = self._tick.occurrences
         for number, row in enumerate(rows):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from rota.model.schedule import Schedule
-from rota.timing.bursts import Place
+from rota.timing.bursts import BurstPlace
 from rota.timing.calendar import Calendar
 from rota.timing.zones import zone
 
@@ -45,7 +45,7 @@ class Due(msgspec.Struct, frozen=True):
     unmet: tuple[str, ...] = ()
     made_up: int = 0  # unfinished runs that `catch_up = all` makes up for
     triggered: int = 0  # unfinished runs that were triggered besides its times
-    place: Place | None = None  # its place among many that are due at the same instant
+    place: BurstPlace | None = None  # its place among many that are due at the same instant
     is_queue_full: bool = False  # and accepts no more runs
 
 

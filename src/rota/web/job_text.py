@@ -59,7 +59,7 @@ def backoff_words(given: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetentionRow:
     """How long one kind of data is kept, and where that is set."""
 
     what: str
@@ -67,7 +67,7 @@ class Kept:
     is_own: bool
 
 
-def kept_of(job: JobInfo, usual: RetentionSettings) -> list[Kept]:
+def kept_of(job: JobInfo, usual: RetentionSettings) -> list[RetentionRow]:
     own: Any = job.retention if isinstance(job.retention, Mapping) else {}
     failed = own.get("failed_days") or own.get("days")
     lines = own.get("failed_log_days")
@@ -84,11 +84,11 @@ def kept_of(job: JobInfo, usual: RetentionSettings) -> list[Kept]:
     return [*rows, _kept("Lines of failed runs", lines, usual.log_days, None)] if lines else rows
 
 
-def _kept(what: str, days: Any, usual: int, count: Any) -> Kept:
+def _kept(what: str, days: Any, usual: int, count: Any) -> RetentionRow:
     words = plural(days if days is not None else usual, "day")
     if count is not None:
         words += f", at most the newest {number(count)}"
-    return Kept(what, words, days is not None or count is not None)
+    return RetentionRow(what, words, days is not None or count is not None)
 
 
 def snippet(edits: list[Edit]) -> str:

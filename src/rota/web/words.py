@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.errors import RotaError
-from rota.hints import Call, Words
+from rota.hints import OperationCall, Words
 from rota.operations.command_line import find_operation
 from rota.operations.registry import NOUNS, commands_of
 from rota.web.nav import SECTIONS
@@ -19,7 +19,7 @@ class PageWords(Words):
     def field(self, name: str, short: str | None = None) -> str:
         return name.removeprefix("is_").removesuffix("_seconds").replace("_", " ")
 
-    def call(self, call: Call) -> str:
+    def call(self, call: OperationCall) -> str:
         noun = commands_of(call.noun).noun if call.noun in NOUNS else None
         if call.verb == "list" or noun is None:
             home = noun.home if noun and noun.home else f"/{call.noun}"

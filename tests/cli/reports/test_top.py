@@ -22,7 +22,7 @@ import pytest
 from rich.console import Console
 
 import rota
-from rota.cli.reports.top_view import Frame, Inflow, share
+from rota.cli.reports.top_view import Inflow, Picture, share
 from rota.model.overview import Overview, QueueRate
 from rota.model.queue import QueueInfo
 from tests.cli.conftest import Cli
@@ -159,7 +159,7 @@ def test_a_thousand_queues_fit_any_terminal(width: int, height: int) -> None:
     seen = overview(0, *(queue(f"queue-with-a-long-name-{i}", 1000 - i) for i in range(1000)))
     out = Console(width=width, height=height, file=StringIO(), force_terminal=True)
     options = out.options.update(width=width, height=height)
-    lines = out.render_lines(Frame(seen, Inflow(), 300), options, pad=False)
+    lines = out.render_lines(Picture(seen, Inflow(), 300), options, pad=False)
     assert len(lines) <= height
     texts = ["".join(part.text for part in line) for line in lines]
     assert all(len(text) <= width for text in texts)

@@ -23,7 +23,7 @@ from rota.model.printable import one_line
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from rota.cli.reports.top_view import Frame
+    from rota.cli.reports.top_view import Picture
     from rota.model.overview import Overview
 
 _LEAST_SECONDS = 0.1
@@ -84,11 +84,11 @@ class Looks:
         self._last = seen
         return seen
 
-    def _frame(self, seen: Overview, rows: int | None = None, said: str = "") -> Frame:
-        from rota.cli.reports.top_view import KEYS, Frame
+    def _frame(self, seen: Overview, rows: int | None = None, said: str = "") -> Picture:
+        from rota.cli.reports.top_view import KEYS, Picture
 
         hint = KEYS if rows is None else ""
-        return Frame(seen, self._inflow, self._failing, rows, said, hint)
+        return Picture(seen, self._inflow, self._failing, rows, said, hint)
 
     # Printed output.
 

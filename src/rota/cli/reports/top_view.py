@@ -58,7 +58,7 @@ class Inflow:
 
 
 @dataclass
-class Frame:
+class Picture:
     """One picture. It is rendered again at every size; `rows` bounds each table if there is no
     height."""
 

@@ -23,7 +23,7 @@ from shutil import get_terminal_size
 from time import sleep
 from typing import Any, TypeVar, get_type_hints
 
-from rota.cli.session import Kept, session
+from rota.cli.session import OpenApp, session
 from rota.cli.terminal import times, values
 from rota.cli.terminal.failure import is_away
 from rota.cli.terminal.flags import Watch, Zone
@@ -84,7 +84,7 @@ def _with_flags(own: Any, hints: dict[str, Any]) -> inspect.Signature:
 
 
 class _Rounds:
-    def __init__(self, kept: Kept, seconds: float, is_json: bool) -> None:
+    def __init__(self, kept: OpenApp, seconds: float, is_json: bool) -> None:
         self._kept = kept
         self._seconds = seconds
         self._is_json = is_json

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rota.cli.terminal.place import has_place, placed, shown
-from rota.hints import Call, Command, Words
+from rota.hints import OperationCall, ShellCommand, Words
 
 
 class CliWords(Words):
@@ -24,10 +24,10 @@ class CliWords(Words):
         names = (name, short, name.removesuffix("_seconds"))
         return next((self._flags[one] for one in names if one in self._flags), name)
 
-    def call(self, call: Call) -> str:
+    def call(self, call: OperationCall) -> str:
         from rota.operations.command_line import command_line
 
         return f"`{placed(command_line(call))}`"
 
-    def command(self, command: Command) -> str:
+    def command(self, command: ShellCommand) -> str:
         return shown(*command.words) if has_place() else f"`{command.line}`"

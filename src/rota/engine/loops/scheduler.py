@@ -24,7 +24,7 @@ from rota.model.schedule import Schedule
 from rota.postgres.schedules import ticks
 from rota.postgres.schedules.ticks import DueRow, TickStatements
 from rota.postgres.sessions.pool import AsyncConn, Database
-from rota.timing.bursts import AT_ONCE, Place
+from rota.timing.bursts import AT_ONCE, BurstPlace
 from rota.timing.calendar import Calendar
 from rota.timing.calendar_json import from_json
 from rota.timing.decisions import decide
@@ -119,7 +119,9 @@ class Scheduler(Loop):
                 await self._unmet(conn, schedule, row.clock),
                 row.made_up,
                 row.triggered,
-                None if row.place is None else Place(row.place, row.crowd, self._burst_seconds),
+                None
+                if row.place is None
+                else BurstPlace(row.place, row.crowd, self._burst_seconds),
                 row.is_full,
             )
             return schedule, decide(due, self._random)

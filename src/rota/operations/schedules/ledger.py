@@ -19,7 +19,7 @@ _KINDS = get_args(ManualKind)
 _DECISIONS = (*get_args(Decision), *_KINDS)
 
 
-class Stretch(TypedDict):
+class LedgerFilter(TypedDict):
     """A part of a ledger."""
 
     decision: str | None
@@ -30,14 +30,14 @@ class Stretch(TypedDict):
 
 
 def history(
-    name: str, tenant: str, window: Stretch, order: str, limit: int
+    name: str, tenant: str, window: LedgerFilter, order: str, limit: int
 ) -> Plan[list[OccurrenceInfo]]:
     found = yield from history_page(name, tenant, window, order, None, limit)
     return [*found.items]
 
 
 def history_page(
-    name: str, tenant: str, window: Stretch, order: str, cursor: Cursor, limit: int
+    name: str, tenant: str, window: LedgerFilter, order: str, cursor: Cursor, limit: int
 ) -> Plan[Page[OccurrenceInfo]]:
     _check(window, order)
     ids = yield from schedules.find_ledgers(name, tenant)
@@ -49,7 +49,7 @@ def history_page(
             )
         )
     if window["manual"] or decision in _KINDS:
-        wanted = whole_history.Stretch(ids, name, tenant, decision, since, before)
+        wanted = whole_history.LedgerWindow(ids, name, tenant, decision, since, before)
         return (
             yield from whole_history.page_whole(wanted, order=order, cursor=cursor, limit=limit)
         )
@@ -66,7 +66,7 @@ def history_page(
     )
 
 
-def _check(window: Stretch, order: str) -> None:
+def _check(window: LedgerFilter, order: str) -> None:
     decision, only = window["decision"], window["only"]
     if decision is not None and decision not in _DECISIONS:
         raise TimingError(f"decision must be one of {', '.join(_DECISIONS)}, not {decision!r}")

@@ -134,7 +134,7 @@ class ScheduleReads(Commands):
         `before`. `only="exceptions"` omits times that ran normally, `only="backfilled"` returns
         only times that a backfill has filled in. `manual=True` adds what people ran beside its
         times, at the time they asked: `decision` is `triggered` or `backfilled`."""
-        window: ledger.Stretch = {
+        window: ledger.LedgerFilter = {
             "decision": decision, "since": since, "before": before, "only": only, "manual": manual,
         }  # fmt: skip
         return ledger.history(name, tenant, window, order, limit)
@@ -155,7 +155,7 @@ class ScheduleReads(Commands):
         limit: int = 50,
     ) -> Plan[Page[OccurrenceInfo]]:
         """One page of that list, with the cursor of the next."""
-        window: ledger.Stretch = {
+        window: ledger.LedgerFilter = {
             "decision": decision, "since": since, "before": before, "only": only, "manual": manual,
         }  # fmt: skip
         return ledger.history_page(name, tenant, window, order, cursor, limit)

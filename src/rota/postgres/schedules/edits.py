@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from rota.errors import AuditEntryNotFound
 from rota.model.page import LISTED_BYTES, Page
 from rota.model.schedule_edit import FieldChange, ManualRun, ScheduleEdit
-from rota.postgres.pages import Place, page_of, read_page, read_rows
+from rota.postgres.pages import RowKey, page_of, read_page, read_rows
 from rota.postgres.plans import Execute, Plan
 
 _EDITS = [
@@ -69,7 +69,7 @@ class Asked(TypedDict):
 
 def read_manual(
     asked: Asked, *, order: str, cursor: Sequence[Any] | None, limit: int
-) -> Plan[list[tuple[Place, ManualRun, dict[str, Any]]]]:
+) -> Plan[list[tuple[RowKey, ManualRun, dict[str, Any]]]]:
     """Return the manual runs of a page, and one more if there is one, each with its place and the
     row of its run, which is empty if the run was removed."""
     actions = [f"schedule.{kind}" for kind in asked["kinds"]]

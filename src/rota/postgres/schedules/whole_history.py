@@ -15,7 +15,7 @@ from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import LISTED_BYTES, Page
 from rota.model.schedule_edit import ManualRun
 from rota.model.states import END_STATES
-from rota.postgres.pages import Place, check_order, page_of, read_rows
+from rota.postgres.pages import RowKey, check_order, page_of, read_rows
 from rota.postgres.plans import Plan
 from rota.postgres.schedules.edits import KINDS, Asked, read_manual
 
@@ -23,7 +23,7 @@ _LEDGER, _MANUAL = 0, 1
 _LAST_ID = 2**63 - 1
 
 
-class Stretch(NamedTuple):
+class LedgerWindow(NamedTuple):
     """A selection of entries: of the ledgers of a name, of one decision or all, in a period."""
 
     ids: Sequence[int]
@@ -40,12 +40,12 @@ class _Entry(NamedTuple):
     at: datetime
     source: int
     id: int
-    place: Place
+    place: RowKey
     shown: OccurrenceInfo
 
 
 def page_whole(
-    wanted: Stretch, *, order: str, cursor: Sequence[Any] | None, limit: int
+    wanted: LedgerWindow, *, order: str, cursor: Sequence[Any] | None, limit: int
 ) -> Plan[Page[OccurrenceInfo]]:
     """Return a page; its cursor consists of the instant, the list, and the place there."""
     order = check_order(order, TimeOrder)
@@ -57,7 +57,7 @@ def page_whole(
 
 
 def _ledger(
-    wanted: Stretch, order: str, cursor: Sequence[Any] | None, limit: int
+    wanted: LedgerWindow, order: str, cursor: Sequence[Any] | None, limit: int
 ) -> Plan[list[_Entry]]:
     if wanted.decision in KINDS:
         return []
@@ -76,7 +76,7 @@ def _ledger(
 
 
 def _manual(
-    wanted: Stretch, order: str, cursor: Sequence[Any] | None, limit: int
+    wanted: LedgerWindow, order: str, cursor: Sequence[Any] | None, limit: int
 ) -> Plan[list[_Entry]]:
     if wanted.decision is not None and wanted.decision not in KINDS:
         return []

@@ -19,7 +19,7 @@ from rota.model.stats import Activity
 from rota.model.worker import WorkerInfo
 from rota.web.context import Page
 from rota.web.forms import read_form
-from rota.web.job_text import LABELS, Kept, kept_of, said, snippet
+from rota.web.job_text import LABELS, RetentionRow, kept_of, said, snippet
 from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.jobs import no_depth, path_of, state_of
@@ -60,7 +60,7 @@ class JobPage(Page):
     settings: list[Setting]
     drift: list[Setting]
     snippet: str
-    kept: list[Kept]
+    kept: list[RetentionRow]
     properties: list[Property]
     function: SqlFunction | None
     schedules: list[tuple[ScheduleInfo, str]]
