@@ -66,6 +66,16 @@ def test_a_turn_that_does_not_end(health: Health, clock: Time) -> None:
     assert health.look() == []
 
 
+def test_turns_that_only_meet_locks_are_no_fault_of_the_worker(health: Health, clock: Time) -> None:
+    """It would meet them under another number too."""
+    turns = health.of("feeder")
+    for _ in range(10):
+        turns.begin()
+        turns.failed(psycopg.errors.LockNotAvailable("canceling statement due to lock timeout"))
+        clock.now += 60
+    assert health.look() == []
+
+
 def test_turns_that_only_fail(health: Health, clock: Time) -> None:
     turns = health.of("promoter")
     for _ in range(7):
