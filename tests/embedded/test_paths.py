@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from rota.embedded import default_data_dir
+from rota.errors import EmbeddedError
 
 
 @pytest.mark.parametrize("mark", ["rota.toml", "pyproject.toml", ".git"])
@@ -37,3 +39,21 @@ def test_a_directory_that_everyone_may_write_is_no_project(
     tmp_path.chmod(0o1777)
     monkeypatch.chdir(tmp_path / "here")
     assert default_data_dir() == tmp_path / "here" / ".rota" / "postgres"
+
+
+@pytest.mark.parametrize("kind", ["directory", "link"])
+def test_what_another_user_has_put_there_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    place = tmp_path / ".rota"
+    place.mkdir() if kind == "directory" else place.symlink_to(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    assert default_data_dir() == place / "postgres"
+    monkeypatch.setattr(os, "geteuid", lambda: 4001)
+    if os.getuid() == 0:
+        assert default_data_dir() == place / "postgres"
+        os.lchown(place, 4000, 4000)
+    with pytest.raises(EmbeddedError, match="belongs to user id"):
+        default_data_dir()
+    monkeypatch.setattr(os, "geteuid", lambda: place.lstat().st_uid)
+    assert default_data_dir() == place / "postgres"

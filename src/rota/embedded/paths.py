@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,15 +73,34 @@ class Home:
 
 def default_data_dir() -> Path:
     """Return `.rota/postgres` in the project around the current directory, or in that directory
-    itself. A directory that everyone may write, such as /tmp, is no project: another user may have
-    made what is in it."""
+    itself."""
+    place = _project() / ".rota"
+    _refuse_planted(place)
+    return place / "postgres"
+
+
+def _project() -> Path:
+    """A directory that everyone may write, such as /tmp, is no project: another user may have made
+    what is in it."""
     here = Path.cwd()
     for directory in (here, *here.parents):
         if directory != here and directory.stat().st_mode & stat.S_IWOTH:
             break
         if any((directory / mark).exists() for mark in _PROJECT_MARKS):
-            return directory / ".rota" / "postgres"
-    return here / ".rota" / "postgres"
+            return directory
+    return here
+
+
+def _refuse_planted(place: Path) -> None:
+    """Refuse a directory of another user, who could put something else in the place of what is in
+    it. Root acts as the owner of the data."""
+    with suppress(FileNotFoundError):
+        owner = place.lstat().st_uid
+        if os.geteuid() not in (0, owner) and owner != 0:
+            raise EmbeddedError(
+                f"{place} belongs to user id {owner}, not to you",
+                hint="choose another directory, or configure a database URL",
+            )
 
 
 def open_home(data_dir: Path) -> Home:
