@@ -78,7 +78,18 @@ async def test_a_cleanup_runs_no_code_of_another_role(owned_url: str, granted_ur
 
 @pytest.mark.parametrize(
     "where",
-    ["trigger", "condition", "policy", "view", "table", "domain", "rule", "part", "follower"],
+    [
+        "trigger",
+        "definer",
+        "condition",
+        "policy",
+        "view",
+        "table",
+        "domain",
+        "rule",
+        "part",
+        "follower",
+    ],
 )
 def test_code_that_a_table_comes_by_otherwise(
     owned_url: str, granted_url: str, roles: Server, where: str
@@ -95,6 +106,8 @@ def test_code_that_a_table_comes_by_otherwise(
         say = {
             "trigger": "CREATE TRIGGER t BEFORE DELETE ON public.mine FOR EACH ROW"
             " EXECUTE FUNCTION hive.sting_row()",
+            "definer": "ALTER FUNCTION hive.sting_row() SECURITY DEFINER; CREATE TRIGGER t"
+            " BEFORE DELETE ON public.mine FOR EACH ROW EXECUTE FUNCTION hive.sting_row()",
             "condition": "CREATE TRIGGER t BEFORE DELETE ON public.mine FOR EACH ROW"
             " WHEN (hive.sting()) EXECUTE FUNCTION suppress_redundant_updates_trigger()",
             "policy": "ALTER TABLE public.mine ENABLE ROW LEVEL SECURITY;"
@@ -123,6 +136,20 @@ def test_code_that_a_table_comes_by_otherwise(
         pytest.raises(psycopg.Error, match='would run as role "plain_worker"'),
     ):
         worker.execute("SELECT rota.cleanup(%s)", [json.dumps(rules)])
+
+
+def test_a_watched_table_is_cleaned_up(granted_url: str, roles: Server) -> None:
+    """Its trigger calls a function of the schema's owner."""
+    name = str(psycopg.conninfo.conninfo_to_dict(granted_url)["dbname"])
+    rules = {"rules": [{"table": "public.mine", "column": "at", "older_than": 60}]}
+    with roles.open_admin(name) as admin:
+        admin.execute("CREATE TABLE public.mine AS SELECT now() - interval '1 day' AS at")
+        admin.execute(f"ALTER TABLE public.mine OWNER TO {WORKER}".encode())
+    with psycopg.connect(granted_url, autocommit=True) as worker:
+        worker.execute("SELECT rota.watch_table('mine')")
+        worker.execute("SELECT rota.cleanup(%s)", [json.dumps(rules)])
+        events = worker.execute("SELECT name FROM rota.events").fetchall()
+        assert events == [("mine.delete",)]
 
 
 def test_a_trigger_that_is_made_meanwhile_does_not_run(

@@ -304,13 +304,14 @@ $$;
 
 -- Why the current role does not call a function: it may change this schema, and another role's code would run with its
 -- rights. Which function a job calls is said by everybody who may write jobs, which granted workers may. A SECURITY
--- DEFINER function runs as its own owner. NULL: nothing is against it.
+-- DEFINER function is no exception: what it defers, and a cursor that it leaves, runs as the worker at the end of the
+-- transaction. NULL: nothing is against it.
 -- Called by: sql_job_call.
 CREATE FUNCTION rota.call_fault(function oid) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT format('%s belongs to role "%s", whose code would run as role "%s", which may change this schema',
         p.oid::regprocedure, pg_get_userbyid(p.proowner), current_user)
     FROM pg_proc p JOIN pg_class own ON own.oid = 'rota.jobs'::regclass
-    WHERE p.oid = function AND NOT p.prosecdef AND NOT rota.is_trusted(p.proowner)
+    WHERE p.oid = function AND NOT rota.is_trusted(p.proowner)
       AND pg_has_role(own.relowner, 'USAGE')
 $$;
 
@@ -422,7 +423,8 @@ END $$;
 -- Why rows of a table are not removed as the current role: somebody else's code would run with its rights. That is code
 -- of who owns the table, a part of it, or one whose rows go or change with its rows; and of who wrote what their
 -- triggers, policies and rules use: functions and operators, the check of a domain, and tables and views, which bring
--- code of their own. A SECURITY DEFINER function runs as its own owner. NULL: nothing is against it.
+-- code of their own. SECURITY DEFINER is no exception (call_fault); functions of Rota are, as tables may be watched.
+-- NULL: nothing is against it.
 -- Called by: check_owners, sql/cleanup/known_tables.sql.
 CREATE FUNCTION rota.cleanup_fault(relation oid) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     WITH RECURSIVE touched (id) AS (
@@ -444,7 +446,9 @@ CREATE FUNCTION rota.cleanup_fault(relation oid) RETURNS text LANGUAGE sql STABL
     ), used AS (
         SELECT a.*, f.oid::regprocedure::text AS what, f.proowner AS role
         FROM active a JOIN pg_depend d ON d.classid = a.class AND d.objid = a.id AND d.refclassid = 'pg_proc'::regclass
-        JOIN pg_proc f ON f.oid = d.refobjid AND NOT f.prosecdef
+        JOIN pg_proc f ON f.oid = d.refobjid
+        JOIN pg_class own ON own.oid = 'rota.jobs'::regclass
+            AND (f.pronamespace, f.proowner) <> (own.relnamespace, own.relowner)
         UNION ALL
         SELECT a.*, o.oid::regoperator::text, o.oprowner
         FROM active a
