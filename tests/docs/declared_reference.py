@@ -19,6 +19,7 @@ from rota.api import create_api
 from rota.cli.program import program
 from rota.model.fields import Argument, arguments_of
 from rota.operations.events import EventCommands
+from rota.operations.logs.logs import LogCommands, SyncLogs
 from rota.operations.reading import plan_behind
 from rota.operations.registry import (
     COMMON,
@@ -35,6 +36,7 @@ from rota.operations.reports.doctor import DoctorCommands
 from rota.operations.reports.find import FindCommands
 from rota.operations.reports.stats import StatsCommands
 from rota.operations.reports.why import WhyCommands
+from rota.operations.retention import RetentionCommands
 from tests.docs.faces_data import DOCS
 
 _ANSWER = (
@@ -46,7 +48,8 @@ READS: dict[str, Any] = {
     "trend": StatsCommands.trend, "attention": AttentionCommands.get,
     "doctor": DoctorCommands.get, "audit show": AuditCommands.get,
     "events show": EventCommands.get, "events bindings": EventCommands.bindings,
-    "events refusals": EventCommands.refusals,
+    "events refusals": EventCommands.refusals, "logs search": LogCommands.search,
+    "logs show": LogCommands.show, "retention run": RetentionCommands.run,
 }  # fmt: skip
 # The nouns whose list on the command line is read from its declaration.
 LISTS = ("queues", "limits", "tenants", "workers", "audit", "events")
@@ -72,6 +75,7 @@ def cli_page(text: str) -> str:
 def reads() -> dict[str, Any]:
     """The plan behind each declared command that only reads."""
     lists = {f"{many} list": plan_of(commands_of(many), "list") for many in LISTS}
+    lists["logs tail"] = SyncLogs.tail
     return lists | {words: plan_behind(read) for words, read in READS.items()}
 
 

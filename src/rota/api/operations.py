@@ -104,7 +104,6 @@ def add_page(
     place: tuple[type, ...],
 ) -> None:
     """Add `GET path`: one page of a list. `place` has the types of its cursor."""
-    filters = arguments_of(plan)
     label = path.removeprefix("/").replace("/", " ")
     verb = "page" if plan.__name__ == "list" else plan.__name__
 
@@ -114,14 +113,17 @@ def add_page(
         read = getattr(getattr(scope, many), verb)
         return page_of(kind, await read(cursor=at, limit=limit, **given))
 
-    parameters = [query_of(one) for one in filters]
-    extra = [("limit", Limit, 50), ("cursor", Cursor, None)]
-    parameters += [
+    made = shaped(endpoint, operation_id, summary_of(plan), page_parameters(plan))
+    add_route(routes, path, made, page(view_of(record)), {})
+
+
+def page_parameters(plan: Any, limit: int = 50) -> list[inspect.Parameter]:
+    """The filters of a list, and its place."""
+    extra = [("limit", Limit, limit), ("cursor", Cursor, None)]
+    return [query_of(one) for one in arguments_of(plan)] + [
         inspect.Parameter(name, _PARAMETER, annotation=kind, default=default)
         for name, kind, default in extra
     ]
-    made = shaped(endpoint, operation_id, summary_of(plan), parameters)
-    add_route(routes, path, made, page(view_of(record)), {})
 
 
 def _get(noun: Noun, plan: Any) -> Any:

@@ -191,7 +191,8 @@ def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
             annotation = Annotated[list[str] | None, option]
         else:
             complete = _COMPLETE.get(one.name)
-            option = typer.Option(one.flag, metavar=metavar, help=about, autocompletion=complete)
+            names = [one.flag, *([f"-{one.field.letter}"] if one.field.letter else [])]
+            option = typer.Option(*names, metavar=metavar, help=about, autocompletion=complete)
             annotation = Annotated[str | None, option]
         default = inspect.Parameter.empty if one.is_required else None
         yield inspect.Parameter(one.name, _KEYWORD, annotation=annotation, default=default)

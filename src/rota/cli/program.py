@@ -81,6 +81,8 @@ DECLARED = {
     "errors": "Errors: failures grouped by cause.",
     "bulk": "Bulk actions: retry, cancel or delete by filter.",
     "views": "Views: saved filters for the list of runs.",
+    "retention": "Retention of finished runs, logs and other history.",
+    "logs": "Logs written by job handlers.",
     "events": "Events: start jobs when something happens.",
     "watches": "Watches: tables whose rows become events.",
     "cleanup": "Cleanup: delete expired rows of your tables.",

@@ -12,7 +12,7 @@ from rota.cli.operations import flags_of, read_flags, shaped
 from rota.cli.session import administer
 from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.output import print_json
-from rota.model.fields import arguments_of
+from rota.model.fields import Argument, arguments_of
 from rota.operations.commands import Command
 from rota.operations.reading import plan_behind
 
@@ -63,6 +63,21 @@ def read_command(
     return shaped(
         run, f"{commands}_{plan.__name__}", f"{_summary(plan)} {note}".strip(), parameters
     )
+
+
+def printing(
+    name: str,
+    run: Callable[..., Any],
+    about: str,
+    arguments: Sequence[Argument],
+    *options: inspect.Parameter,
+) -> Any:
+    """A command with the flags of these arguments, which `run` reads and prints by itself."""
+    return shaped(run, name, about, [_CONTEXT, *flags_of(arguments), *options])
+
+
+def summary_of(read: Command[Any, Any]) -> str:
+    return _summary(plan_behind(read))
 
 
 def _summary(plan: Any) -> str:

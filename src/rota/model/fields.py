@@ -72,7 +72,8 @@ class Field:
     the words that a selection takes. `none` is the word that people type for no value, and
     `none_means` what that does. `is_long`: pages show a large input. `short` is the name of the
     flag, if that is not the name of the field. `endless` is the word for a duration without end.
-    `is_argument`: the command line takes it as an argument though it may be left out."""
+    `is_argument`: the command line takes it as an argument though it may be left out. `letter` is a
+    flag of one letter."""
 
     help: str
     example: Any = None
@@ -89,6 +90,7 @@ class Field:
     short: str = ""
     endless: str = ""
     is_argument: bool = False
+    letter: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,30 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from rota.errors import SearchError
-from rota.model.log import LogKey, levels_from
+from rota.model.asked import OfJob, OfQueue, OfTenant
+from rota.model.durations import Duration
+from rota.model.fields import BIGGEST_ID, Check, Field, Moment
+from rota.model.log import LEVELS, Level, LogKey, levels_from
 from rota.model.log_text import LogText
 
 MOST_LINES = 1000
 _NOTHING = LogText()
 
 
-class LogFilters(TypedDict, total=False):
-    """Filters of log searches and tails, for type checkers. `level` is the minimum."""
+def _check_levels(name: str, levels: list[str]) -> list[str]:
+    for level in levels:
+        if level not in LEVELS:
+            raise ValueError(f"{name} {level!r} is not a choice; choose from {', '.join(LEVELS)}")
+    return levels
 
-    job: str | None
-    run_id: int | None
-    attempt: int | None
-    level: str | None
-    levels: Sequence[str] | None
-    tenant: str | None
-    queue: str | None
-    worker: int | None
+
+SearchTerms = Annotated[
+    str,
+    Field(
+        'Search terms: word, "a phrase", -exclude, field:value, prefix*. All must match.',
+        'timeout "order 17" -retry user:7', longest=1000, metavar="TEXT", is_argument=True,
+    ),
+]  # fmt: skip
+Patience = Annotated[
+    Duration | None,
+    Field("Time limit of the search, which continues from its cursor.", "10s", least=0),
+]
+TailLines = Annotated[
+    int,
+    Field(
+        "Number of recent lines to start with.", 10, least=0, most=1000, metavar="N", letter="n"
+    ),
+]  # fmt: skip
+LogRun = Annotated[int, Field("Run ID.", 42, least=1, most=BIGGEST_ID, metavar="RUN")]
+OfAttempt = Annotated[
+    int | None, Field("Only lines of this attempt.", 3, least=1, most=2**31 - 1, metavar="N")
+]
+
+
+class LogFilters(TypedDict, total=False):
+    """Filters of log searches and tails."""
+
+    job: OfJob
+    run_id: Annotated[
+        int | None,
+        Field(
+            "Only lines of this run.", 42, least=1, most=BIGGEST_ID, short="run", metavar="ID"
+        ),
+    ]  # fmt: skip
+    attempt: OfAttempt
+    level: Annotated[Level | None, Field("Minimum level.", metavar="LEVEL")]
+    levels: Annotated[
+        list[str] | None,
+        Field("Only lines of these levels.", ["info", "error"]),
+        Check(_check_levels),
+    ]
+    tenant: OfTenant
+    queue: OfQueue
+    worker: Annotated[
+        int | None,
+        Field("Only lines written by this worker.", 3, least=1, most=BIGGEST_ID, metavar="ID"),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +84,8 @@ class LogQuestion:
     tenant: str | None = None
     queue: str | None = None
     worker: int | None = None
-    since: datetime | timedelta | None = None
-    until: datetime | timedelta | None = None
+    since: Moment | None = None
+    until: Moment | None = None
     limit: int = 100
     cursor: LogKey | None = None
 
@@ -52,22 +95,15 @@ class LogQuestion:
         text: str,
         filters: LogFilters,
         *,
-        since: datetime | timedelta | None = None,
-        until: datetime | timedelta | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> LogQuestion:
         known: dict[str, Any] = dict(filters)
-        for name in known:
-            if name not in LogFilters.__annotations__:
-                there = ", ".join(LogFilters.__annotations__)
-                raise SearchError(f"logs: unknown filter {name}", hint=f"choose from {there}")
         levels = levels_from(known.pop("level", None), known.pop("levels", None))
         if not 1 <= limit <= MOST_LINES:
             raise SearchError(f"limit must be from 1 to {MOST_LINES}, not {limit}")
-        for name, at in (("since", since), ("until", until)):
-            if isinstance(at, datetime) and at.tzinfo is None:
-                raise SearchError(f"{name} needs a time zone: {at.isoformat()}")
         return cls(
             text=LogText.parse(text),
             levels=None if levels is None else tuple(levels),

@@ -13,6 +13,9 @@ MOST_DAYS = 36_500
 MOST_COUNT = 1_000_000_000
 
 
+Hurry = Annotated[bool, Field("Do not pause between batches. Faster, but slows busy workers.")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
     """How long the runs and log lines of a job are kept; None: as configured.

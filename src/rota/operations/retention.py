@@ -6,7 +6,7 @@ import copy
 from typing import Self
 
 from rota.config import Config
-from rota.model.retention import RetentionResult
+from rota.model.retention import Hurry, RetentionResult
 from rota.operations.commands import AsyncCommands, Commands, SyncCommands, stepwise
 from rota.postgres.retention.retention import retain
 from rota.postgres.steps import OnProgress, Steps
@@ -24,10 +24,11 @@ class RetentionCommands(Commands):
 
     @stepwise
     def run(
-        self, *, hurry: bool = False, on_progress: OnProgress | None = None
+        self, *, hurry: Hurry = False, on_progress: OnProgress | None = None
     ) -> Steps[RetentionResult]:
-        """Run a pass. Raises WrongState while another pass is running. With `hurry` it does not
-        pause between batches, which slows workers. `on_progress` is called with the number of
+        """Delete expired data now instead of waiting for the nightly pass.
+
+        Raises WrongState while another pass is running. `on_progress` is called with the number of
         newly removed rows."""
         return retain(self.config.retention, hurry=hurry, on_progress=on_progress)
 

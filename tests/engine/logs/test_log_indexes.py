@@ -71,7 +71,7 @@ async def test_a_large_open_day_is_cut_into_spans(app: rota.App, engine: Engine)
     write(engine.conn, "late", 4000, run=3)
     write(engine.conn, "now", 0, run=4)
     for word, count in (("first", 1), ("second", 200), ("late", 1), ("now", 1)):
-        page = await app.logs.search(word, budget=60, limit=500)
+        page = await app.logs.search(word, patience_seconds=60, limit=500)
         assert len(page.lines) == count, word
     # The day ends: the rest gets its index, and nothing is left without.
     engine.conn.execute("SELECT rota.set_clock(rota.now() + interval '1 day')")

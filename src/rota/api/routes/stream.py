@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any
@@ -12,13 +13,15 @@ from fastapi.sse import format_sse_event
 from pydantic import TypeAdapter
 
 from rota.api.errors import ProblemError
+from rota.api.operations import query_of, shaped
 from rota.api.routing import router
 from rota.api.schemas.problem import problems
-from rota.api.schemas.values import BIGGEST_ID
 from rota.api.slots import EventStream
-from rota.api.state import ApiState, Scoped
+from rota.api.state import ApiState, RequestScope
 from rota.api.stream import Hub, events_of, until_stopped
+from rota.model.fields import arguments_of
 from rota.model.log import LogLine
+from rota.operations.logs.logs import Logs
 from rota.telemetry.events import TOPICS
 
 routes = router("stream")
@@ -67,50 +70,12 @@ async def _listen(hub: Hub, topics: frozenset[str], last_id: str | None) -> Asyn
             yield part
 
 
-@routes.get(
-    "/logs/tail",
-    operation_id="tail_logs",
-    response_class=StreamingResponse,
-    responses=_streaming('event: line\ndata: {"run_id":42,"level":"info","message":"sending"}\n\n'),
-)
-async def tail_logs(
-    scope: Scoped,
-    request: Request,
-    text: Annotated[
-        str, Query(max_length=1000, description="Search terms that lines must match.")
-    ] = "",
-    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
-    run_id: Annotated[
-        int | None, Query(ge=1, le=BIGGEST_ID, description="Only lines of this run.")
-    ] = None,
-    level: Annotated[str | None, Query(max_length=20, description="Minimum level.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Filter by tenant.")] = None,
-    queue: Annotated[
-        str | None, Query(max_length=100, description="Only lines of runs in this queue.")
-    ] = None,
-    worker: Annotated[
-        int | None, Query(ge=1, le=BIGGEST_ID, description="Only lines written by this worker.")
-    ] = None,
-    lines: Annotated[
-        int, Query(ge=0, le=1000, description="Number of recent lines to start with.")
-    ] = 10,
-) -> Any:
-    """Stream the most recent log lines, then each new one as it is stored, as events named
-    `line`.
-    """
+async def _tail(scope: RequestScope, request: Request, lines: int, **given: Any) -> Any:
     state: ApiState = request.app.state.rota
     found = scope.ask(scope.app.logs)
-    filters: Any = {
-        "job": job,
-        "run_id": run_id,
-        "level": level,
-        "tenant": tenant,
-        "queue": queue,
-        "worker": worker,
-    }
     # Refuse an invalid search before the stream begins.
-    await found.recent(text, seconds=0, limit=1, **filters)
-    source = found.tail(text, lines=lines, **filters)
+    await found.recent(**given, seconds=0, limit=1)
+    source = found.tail(lines=lines, **given)
     return EventStream(until_stopped(source, state.stopping, _show), state.tails)
 
 
@@ -129,3 +94,16 @@ def _read_topics(text: str | None) -> frozenset[str]:
             422, "invalid", f"{what}; choose from {', '.join(TOPICS)}", field="topics"
         )
     return wanted
+
+
+_REQUEST = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+_ABOUT = (
+    "Stream the most recent log lines, then each new one as it is stored, as events named `line`."
+)
+routes.add_api_route(
+    "/logs/tail",
+    shaped(_tail, "tail_logs", _ABOUT, [_REQUEST, *map(query_of, arguments_of(Logs.tail))]),
+    operation_id="tail_logs",
+    response_class=StreamingResponse,
+    responses=_streaming('event: line\ndata: {"run_id":42,"level":"info","message":"sending"}\n\n'),
+)

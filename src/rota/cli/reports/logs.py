@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from rota.cli.operations import read_flags
+from rota.cli.program import DECLARED
+from rota.cli.reads import option, printing, summary_of
 from rota.cli.session import administer
-from rota.cli.terminal import paging, times, values
+from rota.cli.terminal import paging, times
 from rota.cli.terminal.flags import Json, Zone
-from rota.cli.terminal.names import job_names, queue_names, tenant_names
 from rota.cli.terminal.output import as_pairs, compact, one_line_json, print_json, remark
-from rota.model.log import LEVELS
+from rota.model.fields import arguments_of
 from rota.model.printable import entry, one_line
+from rota.operations.logs.logs import LogCommands, SyncLogs
+from rota.operations.reading import plan_behind
 
 if TYPE_CHECKING:
     from rota.app import App
     from rota.model.log import LogLine, LogPage
 
-commands = typer.Typer(name="logs", help="Logs written by job handlers.", no_args_is_help=True)
+commands = typer.Typer(name="logs", help=DECLARED["logs"], no_args_is_help=True)
 
-Job = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Lines of this job.", autocompletion=job_names),
-]
-Run = Annotated[int | None, typer.Option(metavar="ID", help="Lines of this run.")]
-Attempt = Annotated[int | None, typer.Option(metavar="N", min=1, help="Lines of this attempt.")]
-Level = Annotated[
-    str | None, typer.Option(metavar="LEVEL", help=f"Minimum level: {', '.join(LEVELS)}.")
-]
-Tenant = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Lines of this tenant.", autocompletion=tenant_names),
-]
-Queue = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Lines of runs in this queue.", autocompletion=queue_names),
-]
-Worker = Annotated[
-    int | None, typer.Option(metavar="ID", help="Lines written by this worker.", min=1)
-]
 STYLES = {
     "critical": typer.colors.RED,
     "error": typer.colors.RED,
@@ -49,48 +33,15 @@ STYLES = {
 }
 
 
-@commands.command("search")
-def search(
-    ctx: typer.Context,
-    text: Annotated[
-        str,
-        typer.Argument(
-            metavar="TEXT",
-            help='Search terms: word, "a phrase", -exclude, field:value, prefix*. All must match.',
-        ),
-    ] = "",
-    job: Job = None,
-    run: Run = None,
-    attempt: Attempt = None,
-    level: Level = None,
-    tenant: Tenant = None,
-    queue: Queue = None,
-    worker: Worker = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="2h|TIME", help="Lines since this time, or this long ago.")
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="2h|TIME", help="Lines before this time, or this long ago."),
-    ] = None,
-    limit: paging.Limit = 100,
-    after: paging.After = None,
-    patience: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time limit of the search.")
-    ] = "10s",
-    display_timezone: Zone = None,
-    json: Json = False,
-) -> None:
-    """Search log lines, newest first."""
-    wanted: Any = _filters(job, run, attempt, level, tenant, queue, worker) | {
-        "since": values.since(since, "--since"),
-        "until": values.since(until, "--until"),
-        "limit": limit,
-        "cursor": after,
-        "budget": values.seconds(patience, "--patience"),
-    }
+_ZONE = option("display_timezone", Zone)
+_JSON = option("json", Json, False)
+
+
+def _search(ctx: typer.Context, limit: int, after: str | None, json: bool, **texts: Any) -> None:
+    del texts["display_timezone"]
+    given = _PATIENCE | dict(read_flags(_SEARCH, texts, is_filter=True))
     with administer(ctx) as app:
-        page = app.logs.sync.search(text, **wanted)
+        page = app.logs.sync.search(**given, limit=limit, cursor=after)
     if json:
         print_json(page)
         return
@@ -99,53 +50,22 @@ def search(
     _print_end(page)
 
 
-@commands.command("tail")
-def tail(
-    ctx: typer.Context,
-    job: Job = None,
-    run: Run = None,
-    level: Level = None,
-    tenant: Tenant = None,
-    queue: Queue = None,
-    worker: Worker = None,
-    grep: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Show only lines that match this search.")
-    ] = None,
-    lines: Annotated[
-        int,
-        typer.Option(
-            "--lines",
-            "-n",
-            min=0,
-            max=1000,
-            metavar="N",
-            help="Number of recent lines to start with.",
-        ),
-    ] = 10,
-    display_timezone: Zone = None,
-    json: Json = False,
-) -> None:
-    """Follow new log lines until Ctrl-C. With --json, one document per line."""
-    filters: Any = _filters(job, run, None, level, tenant, queue, worker)
+def _tail(ctx: typer.Context, json: bool, **texts: Any) -> None:
+    del texts["display_timezone"]
+    given = dict(read_flags(_TAIL, texts, is_filter=True))
     with administer(ctx) as app, one_line_json(json):
-        for line in app.logs.sync.tail(grep or "", lines=lines, **filters):
+        for line in app.logs.sync.tail(**given):
             if json:
                 print_json(line)
             else:
                 _print(line)
 
 
-@commands.command("show")
-def show(
-    ctx: typer.Context,
-    run: Annotated[int, typer.Argument(metavar="RUN", help="Run ID.")],
-    attempt: Attempt = None,
-    display_timezone: Zone = None,
-    json: Json = False,
-) -> None:
-    """Show all log lines of a run, oldest first."""
+def _show(ctx: typer.Context, json: bool, **texts: Any) -> None:
+    del texts["display_timezone"]
+    given = dict(read_flags(_SHOW, texts, is_filter=True))
     with administer(ctx) as app:
-        found = _all_of_run(app, run, attempt)
+        found = _all_of_run(app, **given)
         if json:
             print_json(list(found))
             return
@@ -157,28 +77,7 @@ def show(
         remark("no log lines")
 
 
-def _filters(
-    job: str | None,
-    run: int | None,
-    attempt: int | None,
-    level: str | None,
-    tenant: str | None,
-    queue: str | None,
-    worker: int | None,
-) -> dict[str, Any]:
-    values.choice(level, tuple(LEVELS), "--level")
-    return {
-        "job": job,
-        "run_id": run,
-        "attempt": attempt,
-        "level": level,
-        "tenant": tenant,
-        "queue": queue,
-        "worker": worker,
-    }
-
-
-def _all_of_run(app: App, run_id: int, attempt: int | None) -> Iterator[LogLine]:
+def _all_of_run(app: App, run_id: int, attempt: int | None = None) -> Iterator[LogLine]:
     """Read page by page: all lines together may exceed the memory."""
     cursor = None
     while True:
@@ -207,3 +106,20 @@ def _print_end(page: LogPage) -> None:
     if page.cursor is not None and page.searched_back_to is not None:
         back = times.absolute(page.searched_back_to)
         remark(f"searched back to {back}; to continue the search: --after {page.cursor}")
+
+
+# By hand: lines are printed as they come, and a search says how far back it got.
+_SEARCH = arguments_of(plan_behind(LogCommands.search))
+_SHOW = arguments_of(plan_behind(LogCommands.show))
+_TAIL = arguments_of(SyncLogs.tail)
+_ABOUT_TAIL = "Follow new log lines until Ctrl-C. With --json, one document per line."
+_ABOUT_SEARCH = f"{summary_of(LogCommands.search)} Time limit without --patience: 10s."
+# A person waits longer than a page does.
+_PATIENCE = {"patience_seconds": 10.0}
+_PLACE = (option("limit", paging.Limit, 100), option("after", paging.After))
+
+commands.command("search")(
+    printing("search", _search, _ABOUT_SEARCH, _SEARCH, *_PLACE, _ZONE, _JSON)
+)
+commands.command("tail")(printing("tail", _tail, _ABOUT_TAIL, _TAIL, _ZONE, _JSON))
+commands.command("show")(printing("show", _show, summary_of(LogCommands.show), _SHOW, _ZONE, _JSON))

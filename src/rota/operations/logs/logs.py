@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterator
-from datetime import datetime, timedelta
 from typing import Unpack
 
 from rota.errors import SearchError
+from rota.model.asked import Since, Until
+from rota.model.durations import read_duration
 from rota.model.log import LogKey, LogLine, LogPage
-from rota.model.log_question import LogFilters, LogQuestion
+from rota.model.log_question import (
+    LogFilters,
+    LogQuestion,
+    LogRun,
+    OfAttempt,
+    Patience,
+    SearchTerms,
+    TailLines,
+)
 from rota.model.log_volume import LogVolume
-from rota.operations.commands import AsyncCommands, Commands, SyncCommands, command
+from rota.operations.commands import AsyncCommands, Commands, SyncCommands
 from rota.operations.logs.tail import MOST_LINES, WINDOW_SECONDS, Tail
+from rota.operations.reading import reading
 from rota.operations.scope import Scope
 from rota.postgres.logs import logs
 from rota.postgres.logs import volume as log_volume
@@ -28,50 +38,53 @@ _MOST_OF_RUN = 10_000
 class LogCommands(Commands):
     scope = Scope(takes=frozenset({"search", "volume", "recent"}), of_run=frozenset({"show"}))
 
-    @command
+    @reading(SearchError)
     def search(
         self,
-        text: str = "",
+        text: SearchTerms = "",
         *,
-        since: datetime | timedelta | None = None,
-        until: datetime | timedelta | None = None,
+        since: Since = None,
+        until: Until = None,
         limit: int = 100,
         cursor: str | None = None,
-        budget: float = logs.BUDGET_SECONDS,
+        patience_seconds: Patience = None,
         **filters: Unpack[LogFilters],
     ) -> Plan[LogPage]:
-        """Search log lines, newest first: `timeout "order 17" -retry user:7`, filtered by `job`,
-        `run_id`, `attempt`, `queue`, `worker`, `level` (the minimum), `levels`, `tenant`,
-        `since`, `until`. After `budget` seconds, or about 4 MB, the search stops; the result says
-        how far back it got, and its `cursor` continues from there."""
+        """Search log lines, newest first. A long search stops at its time limit, reports how far
+        back it has searched, and continues from its cursor.
+
+        It also stops after about 4 MB."""
         question = LogQuestion.of(
             text, filters, since=since, until=until, limit=limit, cursor=cursor
         )
-        return logs.search_logs(question, budget)
+        budget = None if patience_seconds is None else read_duration(patience_seconds)
+        return logs.search_logs(question, logs.BUDGET_SECONDS if budget is None else budget)
 
-    @command
+    @reading(SearchError)
     def show(
         self,
-        run_id: int,
+        run_id: LogRun,
         *,
-        attempt: int | None = None,
+        attempt: OfAttempt = None,
         limit: int = 1000,
         cursor: str | None = None,
     ) -> Plan[LogPage]:
-        """All lines of a run, oldest first; `cursor` continues after a page that is full, or
-        large: one ends at about 4 MB. Raises RunNotFound if there is no such run."""
+        """Show all log lines of a run, oldest first.
+
+        `cursor` continues after a page that is full, or large: one ends at about 4 MB. Raises
+        RunNotFound if there is no such run."""
         if not 1 <= limit <= _MOST_OF_RUN:
             raise SearchError(f"limit must be from 1 to {_MOST_OF_RUN}, not {limit}")
         after = LogKey.parse(cursor) if cursor else None
         return logs.read_run_logs(run_id, attempt=attempt, limit=limit, after=after)
 
-    @command
+    @reading(SearchError)
     def volume(
         self,
-        text: str = "",
+        text: SearchTerms = "",
         *,
-        since: datetime | timedelta | None = None,
-        until: datetime | timedelta | None = None,
+        since: Since = None,
+        until: Until = None,
         **filters: Unpack[LogFilters],
     ) -> Plan[LogVolume]:
         """The number of matching lines by level, in sixty intervals of a range (by default the last
@@ -79,10 +92,10 @@ class LogCommands(Commands):
         question = LogQuestion.of(text, filters, since=since, until=until)
         return log_volume.read_volume(question)
 
-    @command
+    @reading(SearchError)
     def recent(
         self,
-        text: str = "",
+        text: SearchTerms = "",
         *,
         seconds: float = WINDOW_SECONDS,
         limit: int = MOST_LINES,
@@ -102,9 +115,9 @@ class Logs(LogCommands, AsyncCommands):
 
     async def tail(
         self,
-        text: str = "",
+        text: SearchTerms = "",
         *,
-        lines: int = 10,
+        lines: TailLines = 10,
         poll: float = POLL_SECONDS,
         **filters: Unpack[LogFilters],
     ) -> AsyncGenerator[LogLine]:
@@ -122,7 +135,7 @@ class Logs(LogCommands, AsyncCommands):
 
     async def follow(
         self,
-        text: str = "",
+        text: SearchTerms = "",
         *,
         seconds: float = WINDOW_SECONDS,
         poll: float = POLL_SECONDS,
@@ -148,9 +161,9 @@ class SyncLogs(LogCommands, SyncCommands):
 
     def tail(
         self,
-        text: str = "",
+        text: SearchTerms = "",
         *,
-        lines: int = 10,
+        lines: TailLines = 10,
         poll: float = POLL_SECONDS,
         **filters: Unpack[LogFilters],
     ) -> Iterator[LogLine]:

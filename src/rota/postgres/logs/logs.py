@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rota.errors import SearchError
+from rota.model.field_values import past_instant
 from rota.model.log import LogKey, LogLine, LogPage
 from rota.model.log_question import LogQuestion
 from rota.model.page import fitting
@@ -36,7 +37,7 @@ def search_logs(
     sent."""
     deadline = clock() + budget_seconds
     params, now = yield from start_search(question)
-    since, until = instant(question.since, now), instant(question.until, now)
+    since, until = past_instant(question.since, now), past_instant(question.until, now)
     if question.run_id is not None:
         return (yield from _search_run(question, params, since, until))
     # There are no lines of future days yet.
@@ -79,10 +80,6 @@ def _of_queue(queue: str | None) -> Plan[dict[str, list[str]]]:
         "sole": [row["job"] for row in rows if row["is_sole"]],
         "mixed": [row["job"] for row in rows if not row["is_sole"]],
     }
-
-
-def instant(at: datetime | timedelta | None, now: datetime) -> datetime | None:
-    return now - at if isinstance(at, timedelta) else at
 
 
 @dataclass(frozen=True, slots=True)

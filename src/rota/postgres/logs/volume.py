@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rota.errors import SearchError
+from rota.model.field_values import past_instant
 from rota.model.log_question import LogQuestion
 from rota.model.log_volume import LogStep, LogVolume
-from rota.postgres.logs.logs import BAD, instant, start_search
+from rota.postgres.logs.logs import BAD, start_search
 from rota.postgres.plans import Execute, Plan, Rows
 
 _STEPS = 60
@@ -23,8 +24,8 @@ _DAY = timedelta(days=1)
 
 def read_volume(question: LogQuestion) -> Plan[LogVolume]:
     params, now = yield from start_search(question)
-    until = instant(question.until, now) or now
-    since = instant(question.since, now) or until - _DAY
+    until = past_instant(question.until, now) or now
+    since = past_instant(question.since, now) or until - _DAY
     if since >= until:
         raise SearchError("since must be before until")
     step = (until - since).total_seconds() / _STEPS

@@ -87,7 +87,7 @@ async def _found(scope: PageScope, query: LogQuery) -> LogsPage:
         query.text,
         limit=PAGE_SIZE,
         cursor=query.cursor,
-        budget=_BUDGET,
+        patience_seconds=_BUDGET,
         **query.stretch,
         **query.filters,
     )
