@@ -85,10 +85,11 @@ class OpenTransaction(_OpenSession):
     def inject(self, stage: Stage) -> str:
         known = tables(stage)
         conn = self._begin(stage)
-        wanted = known if self._is_of_all else [stage.random.choice(known)]
-        held = {table: row for table in wanted if (row := _hold(conn, table))}
+        tried = ((table, _hold(conn, table)) for table in stage.random.sample(known, len(known)))
+        found = ((table, row) for table, row in tried if row)  # some tables are empty
+        held = dict(found if self._is_of_all else [next(found)])
         self._struck = _owners(stage, held)
-        return f"an open transaction holds a row of {', '.join(held) or 'nothing'}"
+        return f"an open transaction holds a row of {', '.join(sorted(held))}"
 
     def struck(self, stage: Stage) -> Collection[str]:
         return self._struck

@@ -29,6 +29,21 @@ CLIMBS = (
         FOR EACH STATEMENT EXECUTE FUNCTION rota.watch_rows('1', 'climbed', '', '', '');
     INSERT INTO bait VALUES (1)
     """,
+    """
+    CREATE TABLE bait (x integer);
+    CREATE FUNCTION pg_temp.climb() RETURNS integer LANGUAGE plpgsql AS $$ BEGIN
+        EXECUTE 'CREATE TABLE rota.climbed (who text)'; RETURN 1; END $$;
+    CREATE TEMP VIEW rota_new_rows AS SELECT pg_temp.climb() AS x;
+    GRANT SELECT ON rota_new_rows TO PUBLIC;
+    CREATE FUNCTION swap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        CREATE OR REPLACE TRIGGER climb AFTER INSERT ON bait REFERENCING NEW TABLE AS rota_new_rows
+            FOR EACH STATEMENT EXECUTE FUNCTION rota.watch_rows('1', 'climbed', '', '', '');
+        RETURN NULL; END $$;
+    CREATE TRIGGER swap BEFORE INSERT ON bait FOR EACH STATEMENT EXECUTE FUNCTION swap();
+    CREATE TRIGGER climb AFTER INSERT ON bait
+        FOR EACH STATEMENT EXECUTE FUNCTION rota.watch_rows('1', 'climbed', '', '', '');
+    INSERT INTO bait VALUES (1)
+    """,
     "SELECT rota.drop_part('audit')",
     "SELECT rota.drop_part('open_runs')",
     "SELECT rota.index_log_words('open_runs_claim')",
@@ -36,22 +51,28 @@ CLIMBS = (
     "ALTER TABLE rota.open_runs DISABLE TRIGGER ALL",
     "CREATE TABLE rota.climbed (who text)",
 )
-# Its own function, as a job that the workers claim: tries at the commit to run as somebody else,
-# when the function through which it was called has been altered.
+# Its own function, as a job that the workers claim: tries at the commit to run as somebody else, by
+# a cursor and by a trigger that it leaves behind, when the function through which it was called has
+# been altered.
 FUNCTION = """
 CREATE TABLE {own}.caught (who text);
 GRANT USAGE ON SCHEMA {own} TO PUBLIC;
 GRANT ALL ON {own}.caught TO PUBLIC;
-CREATE FUNCTION {own}.again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+CREATE FUNCTION {own}.climb() RETURNS integer LANGUAGE plpgsql AS $$ BEGIN
     IF current_user <> {name} THEN
         EXECUTE 'CREATE TABLE rota.climbed (who text)';
     END IF;
+    RETURN 1;
+END $$;
+CREATE FUNCTION {own}.again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM {own}.climb();
     SET CONSTRAINTS ALL DEFERRED;
     RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER again AFTER INSERT ON {own}.caught DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION {own}.again();
-CREATE FUNCTION {own}.work() RETURNS jsonb LANGUAGE plpgsql AS $$ BEGIN
+CREATE FUNCTION {own}.work() RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+    EXECUTE 'DECLARE c CURSOR WITH HOLD FOR SELECT {own}.climb()';
     INSERT INTO {own}.caught VALUES (current_user);
     IF to_regprocedure({caller}) IS NOT NULL THEN
         EXECUTE 'ALTER FUNCTION ' || {caller} || ' STRICT';
