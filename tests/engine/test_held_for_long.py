@@ -34,6 +34,7 @@ def holder(connect: Callable[..., Connection]) -> Iterator[Connection]:
     conn.rollback()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", HOLDS)
 async def test_nothing_is_lost_by_it(
     make_app: MakeApp, engine: Engine, holder: Connection, held: str

@@ -20,6 +20,7 @@ HINTS: list[int] = [0] * 10
 CLAIM = """
     SELECT * FROM rota.claim_runs(%s, %s, '{default}', 100000, '{work}', %s::bigint[], lane => '')
 """
+CLAIM_ALL = CLAIM.replace("{work}", "{work,lined}")
 ADMIT = "SELECT * FROM rota.admit_runs()"
 FINISH = "SELECT count(*) FROM rota.finish_runs(%s, %s::bigint[], %s::integer[], NULL)"
 
@@ -133,6 +134,27 @@ def test_admissions_read_no_more_with_time(engine: Engine, limit: dict[str, Any]
         seen.append(min(buffers_of_an_admission(engine, worker) for _ in range(3)))
     assert seen[-1] < 2 * seen[0] + 200, seen
     assert seen[-1] < 500 + (50 * CUSTOMERS if "key" in limit else 0), seen
+
+
+def test_a_sequence_is_nobody_elses_burden(engine: Engine) -> None:
+    """Who is next in it is looked for without marks; whether anybody waits is not."""
+    engine.job("lined")
+    worker = engine.worker("work", "lined", lease=3600)
+    engine.one("SELECT rota.set_limit('some', %s)", json.dumps(RATE | {"jobs": ["work"]}))
+    engine.one(
+        "SELECT rota.set_limit('line', %s)",
+        json.dumps({"kind": "sequence", "jobs": ["lined"]} | KEY),
+    )
+    payloads = json.dumps([payload(n) for n in range(1_000)])
+    seen = []
+    for _ in range(4):
+        engine.one("SELECT rota.enqueue_batch('lined', %s)", payloads)
+        while engine.one("SELECT EXISTS (SELECT FROM rota.open_runs)"):
+            admit(engine)
+            finish(engine, worker, engine.rows(CLAIM_ALL, worker, BATCH, HINTS))
+        admit(engine)
+        seen.append(min(buffers_of_an_admission(engine, worker) for _ in range(3)))
+    assert seen[-1] < 500 + 50 * CUSTOMERS, seen
 
 
 def test_an_admission_with_marks_finds_what_commits_late(engine: Engine) -> None:

@@ -97,8 +97,9 @@ END $$;
 -- counter and what was given back. Of keys where an admission reads much for what it finds the session keeps marks: the
 -- place of the counter, up to which id what was given back is counted, and up to where each priority of the line is
 -- admitted, both less a margin for what commits in another order. They are for speed only: a turn without them about
--- once a second finds the rest. A sequence keeps none of its line, whose order is strict. A turn over a thousand keys
--- asks for marks a thousand times: this and the next are without settings, so that they are inlined.
+-- once a second finds the rest. Of a sequence they only say whether anybody waits; its order is strict, so that who is
+-- next is looked for without them. A turn over a thousand keys asks for marks a thousand times: this and the next are
+-- without settings, so that they are inlined.
 -- Called by: is_waited, keys_with_room, line_of, mark_key, rate_wait, take_others, take_slots.
 CREATE FUNCTION rota.key_marks(of_key text) RETURNS text[] LANGUAGE sql STABLE AS $$
     SELECT nullif(current_setting('rota' || '.key_' || md5(of_key), true), '')::text[]
@@ -312,7 +313,7 @@ BEGIN
     IF (is_slow OR rota.blocks_of_limits() - before > 200 + 20 * taken) AND l.on_full = 'wait'
        AND coalesce(cardinality(rota.marked_keys()), 0) < 100 OR of_key = ANY (rota.marked_keys()) THEN
         PERFORM rota.mark_key(of_key, counter.place, counter.released,
-            CASE WHEN l.kind <> 'sequence' THEN ready[1:coalesce(sure, cardinality(ready))] END);
+            CASE WHEN s.blocked_by IS NULL THEN ready[1:coalesce(sure, cardinality(ready))] END);
     END IF;
     -- The others are made ready together. Of a rate the moment counts, and what does not wait looks at who does.
     IF ready <> '{}' AND (l.kind = 'rate' OR l.on_full <> 'wait') THEN
