@@ -21,6 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from rota.embedded import EmbeddedPostgres
 from rota.postgres.migrate import migrate
+from tests.connections import close_all
 from tests.ports import free_port
 from tests.servers import note_tested
 
@@ -144,6 +145,7 @@ class Databases:
         self._retry(self.admin, self.make, name, template)
         try:
             yield self.url(name)
+            close_all(name)
         finally:
             # Nobody waits for it: the server looks only every 100 ms whether the last user is gone.
             drop = "DROP DATABASE {} WITH (FORCE)"

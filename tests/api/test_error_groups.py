@@ -56,27 +56,6 @@ async def test_pages_follow_one_another(api: httpx.AsyncClient, shop: rota.App, 
     assert cursor is None
 
 
-async def test_handle_and_reopen(api: httpx.AsyncClient, group: str) -> None:
-    answer = await api.post(f"/api/v1/errors/{group}/handle", json={"reason": "known"})
-    assert answer.json()["group"]["standing"] == "handled"
-    assert answer.json()["group"]["handled_reason"] == "known"
-    problem(await api.post(f"/api/v1/errors/{group}/handle"), 409, "wrong_state")
-    answer = await api.post(f"/api/v1/errors/{group}/reopen")
-    assert answer.json()["group"]["standing"] == "new"
-    problem(await api.post(f"/api/v1/errors/{group}/reopen"), 409, "wrong_state")
-
-
-async def test_bad_input_and_unknown_groups(api: httpx.AsyncClient) -> None:
-    problem(await api.get("/api/v1/errors", params={"standing": "odd"}), 422, "invalid")
-    problem(await api.get("/api/v1/errors", params={"cursor": "odd"}), 422, "invalid")
-    for call in (
-        api.get("/api/v1/errors/nothing"),
-        api.post("/api/v1/errors/nothing/handle"),
-        api.post("/api/v1/errors/nothing/reopen"),
-    ):
-        problem(await call, 404, "error_group_not_found")
-
-
 async def test_runs_are_handled_and_found(
     api: httpx.AsyncClient, shop: rota.App, group: str
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import pytest
 
 import rota
 from rota.api import create_api
@@ -22,31 +21,6 @@ async def test_stats_of_all_and_of_one_job(api: httpx.AsyncClient, shop: rota.Ap
     assert found["total"]["attempts"] == 0
     of_clean = (await api.get("/api/v1/stats", params={"job": "clean"})).json()
     assert (of_clean["states"]["queued"], of_clean["queues"]) == (0, [])
-
-
-async def test_a_job_that_is_none(api: httpx.AsyncClient) -> None:
-    problem(await api.get("/api/v1/stats", params={"job": "nobody"}), 404, "unknown_job")
-
-
-@pytest.mark.parametrize(
-    ("params", "code"),
-    [
-        ({"since": "yesterday"}, "invalid"),
-        ({"since": "2999-01-01T00:00:00Z"}, "input_error"),
-        ({"step_seconds": "59"}, "invalid"),
-        ({"step_seconds": "90"}, "input_error"),
-        ({"steps": "60"}, "unknown_parameter"),
-    ],
-)
-async def test_a_range_that_cannot_be_read(
-    api: httpx.AsyncClient, params: dict[str, str], code: str
-) -> None:
-    problem(await api.get("/api/v1/stats", params=params), 422, code)
-
-
-async def test_nothing_without_a_token(stranger: httpx.AsyncClient) -> None:
-    for path in ("/api/v1/stats", "/metrics"):
-        problem(await stranger.get(path), 401, "unauthorized")
 
 
 async def test_metrics_in_both_dialects(api: httpx.AsyncClient) -> None:

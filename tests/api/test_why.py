@@ -5,7 +5,6 @@ from __future__ import annotations
 import httpx
 
 import rota
-from tests.api.conftest import problem
 
 
 async def test_why_a_run_waits(api: httpx.AsyncClient, shop: rota.App) -> None:
@@ -29,18 +28,3 @@ async def test_which_of_them_is_meant(api: httpx.AsyncClient, shop: rota.App) ->
     assert (found["kind"], found["also"]) == ("schedule", ["job"])
     found = (await api.get("/api/v1/why?subject=send&kind=job")).json()
     assert (found["kind"], found["also"]) == ("job", ["schedule"])
-
-
-async def test_bad_input(api: httpx.AsyncClient, shop: rota.App) -> None:
-    problem(await api.get("/api/v1/why"), 422, "invalid")
-    problem(await api.get("/api/v1/why?subject=send&kind=flow"), 422, "invalid")
-
-
-async def test_not_found(api: httpx.AsyncClient, shop: rota.App) -> None:
-    problem(await api.get("/api/v1/why?subject=nobody"), 404, "queue_not_found")
-    problem(await api.get("/api/v1/why?subject=999"), 404, "run_not_found")
-    problem(await api.get("/api/v1/why?subject=x&kind=schedule"), 404, "schedule_not_found")
-
-
-async def test_a_stranger_is_told_nothing(stranger: httpx.AsyncClient) -> None:
-    problem(await stranger.get("/api/v1/why?subject=1"), 401, "unauthorized")

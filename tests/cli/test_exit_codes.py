@@ -73,9 +73,3 @@ def shop(cli: Cli, make_app: Any) -> Cli:
 def test_a_wrong_value_is_wrong_use(shop: Cli) -> None:
     told = {words: shop(*words) for words in VALUES}
     assert {words: it.err for words, it in told.items() if it.code != 2} == {}
-
-
-def test_what_is_not_there_is_a_failure(shop: Cli) -> None:
-    assert shop("jobs", "update", "nothing", "--priority", "1").code == 1
-    assert shop("schedules", "update", "nothing", "--priority", "1").code == 1
-    assert shop("limits", "show", "nothing").code == 1

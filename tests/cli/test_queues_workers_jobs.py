@@ -48,56 +48,6 @@ def test_a_queue_of_rota_is_known(cli: Cli, jobs: rota.App) -> None:
     assert "no job or run uses it" in cli.done("queues", "pause", "rotary").out
 
 
-def test_pause_and_resume(cli: Cli, jobs: rota.App, conn: Connection) -> None:
-    cli.done("runs", "enqueue", "send")
-    assert cli.done("queues", "pause", "mail", "--reason", "smtp").out == (
-        'queue "mail" paused until it is resumed\n'
-    )
-    line = cli.done("queues", "list").out.splitlines()[1]
-    assert line.split()[:3] == ["mail", "paused", "1"]
-    assert "by cli:alice: smtp" in line
-    again = cli.done("queues", "pause", "mail").out
-    assert again == 'queue "mail" was already paused until it is resumed\n'
-    assert cli.done("queues", "resume", "mail", "--reason", "ok").out == 'queue "mail" resumed\n'
-    assert cli.done("queues", "resume", "mail").out == 'queue "mail" was not paused\n'
-    assert "no live worker serves it" in cli.done("queues", "list").out
-    rows = conn.execute("SELECT actor, action, reason FROM rota.audit ORDER BY id").fetchall()
-    assert rows[1:] == [
-        ("cli:alice", "queue.paused", "smtp"), ("cli:alice", "queue.resumed", "ok")
-    ]  # fmt: skip
-
-
-def test_a_cap(cli: Cli, jobs: rota.App, conn: Connection) -> None:
-    said = cli.done("queues", "set", "mail", "--max-waiting", "1", "--reason", "slow").out
-    assert said == 'queue "mail" has at most 1 waiting run, more are refused\n'
-    cli.done("runs", "enqueue", "send")
-    conn.execute("SELECT rota.tend_caps(), rota.tend_caps()")
-    refused = cli("runs", "enqueue", "send")
-    assert refused.code == 1
-    assert refused.err.startswith(
-        'error: queue "mail" is full: 1 run waits, and its cap is 1\nhint: '
-    )
-    shown = " ".join(cli.done("queues", "show", "mail").out.split())
-    assert "at most 1 when the queue is full new runs are refused" in shown
-    assert "full since 20" in shown
-    said = cli.done("queues", "set", "mail", "--when-full", "drop_lowest", "--json").json
-    said = said[0]["result"]
-    assert (said["max_waiting"], said["when_full"]) == (1, "drop_lowest")
-    assert cli.done("queues", "set", "mail", "--max-waiting", "none").out == (
-        'queue "mail" has no limit on waiting runs\n'
-    )
-    jobs.queue("mail", max_waiting=7)
-    assert "at most 7 waiting runs" in cli.done("queues", "reset", "mail").out
-    assert cli("queues", "set", "mail").code == 2
-    assert cli("queues", "set", "mail", "--max-waiting", "many").code == 2
-    assert cli("queues", "set", "mail", "--when-full", "wait").code == 2
-    assert cli("queues", "set", "mail", "--max-waiting", "2", "--version", "1").code == 1
-    row = conn.execute(
-        "SELECT actor, action, reason FROM rota.audit WHERE object_type = 'queue' ORDER BY id"
-    ).fetchone()
-    assert row == ("cli:alice", "queue.updated", "slow")
-
-
 def test_a_pause_with_an_end(cli: Cli, jobs: rota.App) -> None:
     said = cli.done("queues", "pause", "mail", "--until", "2h", "--reason", "smtp").out
     assert said.startswith('queue "mail" paused until 20')
@@ -108,12 +58,6 @@ def test_a_pause_with_an_end(cli: Cli, jobs: rota.App) -> None:
     )
     assert cli("queues", "pause", "mail", "--until", "2020-01-31T14:30Z").code == 2
     assert cli("queues", "pause", "mail", "--until", "soon").code == 2
-
-
-def test_pausing_a_queue_that_nobody_uses_says_so(cli: Cli, jobs: rota.App) -> None:
-    assert "no job or run uses it" in cli.done("queues", "pause", "mial").out
-    assert "no job or run uses it" not in cli.done("queues", "pause", "mail").out
-    assert cli("queues", "pause").code == 2
 
 
 def test_one_queue_by_job(cli: Cli, jobs: rota.App) -> None:

@@ -18,11 +18,12 @@ import httpx
 import pytest
 
 import rota
-from rota.errors import InputError
+from rota.errors import InputError, WrongState
 from rota.model.fields import Argument, arguments_of
 from rota.operations.registry import NOUNS, Interface, Noun, Operation, commands_of, operations_of
 from rota.testing import run_due_sync
 from tests.cli.conftest import Cli
+from tests.operations.sentences import SENTENCES
 from tests.web.conftest import Browser
 
 V1 = "/api/v1"
@@ -44,13 +45,13 @@ def _error_group(app: rota.App) -> str:
 
 # Makes a target of each noun, and returns what identifies it.
 TARGETS: dict[str, Any] = {
-    "queues": lambda app: app.queues.sync.pause("mail") and "mail",
+    "queues": lambda app: app.queues.sync.set("mail", max_waiting=5).name,
     "errors": _error_group,
     "runs": lambda app: app.job(_nothing).enqueue_sync().id,
     "bulk": lambda app: app.bulk.sync.start("cancel", job="nothing").id,
     "views": lambda app: app.views.sync.save("mail", "state=failed").name,
     "limits": lambda app: app.limits.sync.set("mail", kind="sequence", next_after="success").name,
-    "tenants": lambda app: app.tenants.sync.set("acme", weight=2).name,
+    "tenants": lambda app: app.tenants.sync.set("acme", weight=3).name,
     "workers": lambda app: _worker(app),
     "calendars": lambda app: app.calendars.sync.create("mail", {"weekends": True}).name,
     "schedules": lambda app: app.schedules.sync.create("mail", "clean", cron="@daily").name,
@@ -63,11 +64,12 @@ TARGETS: dict[str, Any] = {
 ALSO = {"events.replay": {"event": "order.*"}}
 # Operations whose target must be in a state of its own; the error that they raise in another one.
 NEED_A_STATE = {
-    "limits.unblock": 409, "errors.reopen": 409, "runs.delete": 409, "runs.handle": 409,
-    "runs.reopen": 409,
+    "limits.unblock": 409, "runs.delete": 409, "runs.handle": 409, "runs.reopen": 409,
 }  # fmt: skip
+# What has to be done before an operation changes anything.
+BEFORE = {"resume": ("drain", "pause"), "enable": ("disable",), "errors.reopen": ("handle",)}
 # Operations that can be done only once.
-ONCE = {"errors.handle", "runs.cancel"}
+ONCE = {"errors.handle", "errors.reopen", "runs.cancel"}
 # Operations that take a name that nothing has yet.
 TAKE_ANY = ("queues.pause", "queues.set", "tenants.pause", "tenants.set")
 
@@ -115,11 +117,12 @@ def _watch(app: rota.App) -> int:
 
 def _job(app: rota.App) -> str:
     with app.database.connection_sync() as conn:
-        conn.execute(
-            "CREATE FUNCTION public.close_orders(payload jsonb) RETURNS jsonb LANGUAGE sql"
-            " AS 'SELECT payload'"
-        )
-    return app.jobs.sync.create("mail", "public.close_orders").name
+        for name in ("close_orders", "tidy"):
+            conn.execute(
+                f"CREATE FUNCTION public.{name}(payload jsonb) RETURNS jsonb LANGUAGE sql"
+                " AS 'SELECT payload'"
+            )
+    return app.jobs.sync.create("mail", "public.tidy", description="Tidies.").name
 
 
 def settings(noun: Noun, operation: Operation) -> dict[str, Any]:
@@ -159,9 +162,19 @@ def request(noun: Noun, operation: Operation, name: str | int) -> tuple[str, str
     return method, f"{V1}/{noun.many}/{name}" + (f"/{verb}" if method == "POST" else "")
 
 
+def audited(app: rota.App) -> tuple[str, str | None]:
+    """Who did the last thing that is recorded, and why."""
+    newest = app.audit.sync.list(limit=1)[0]
+    return newest.actor, newest.reason
+
+
 @pytest.fixture
 def target(shop: rota.App, noun: Noun, operation: Operation) -> str | int:
     found: str | int = TARGETS[noun.many](shop)
+    commands = getattr(shop, noun.many).sync
+    for verb in BEFORE.get(operation.verb, BEFORE.get(f"{noun.many}.{operation.verb}", ())):
+        if hasattr(commands, verb):
+            getattr(commands, verb)(found)
     return "another" if operation.verb == "create" else found
 
 
@@ -181,6 +194,19 @@ def test_each_noun_has_a_get() -> None:
         assert arguments_of(inspect.unwrap(commands.get.plan))[0].is_required
 
 
+def said(app: rota.App, noun: Noun, operation: Operation, on: list[Any], result: Any) -> str:
+    """What interfaces say behind the name of the target."""
+    is_changed = operation.is_changed(result) if operation.is_switch else True
+    if operation.shows_target:
+        name = (
+            on[0] if not operation.renames_to else settings(noun, operation)[operation.renames_to]
+        )
+        result = noun.record_of(getattr(app, noun.many).sync.get(name))
+    elif operation.shown is not None:
+        result = operation.shown.of(result)
+    return operation.says(result, is_changed, lambda at: "TIME")
+
+
 @each_operation
 def test_python(shop: rota.App, target: str | int, noun: Noun, operation: Operation) -> None:
     run = getattr(getattr(shop, noun.many).sync, operation.verb)
@@ -191,6 +217,16 @@ def test_python(shop: rota.App, target: str | int, noun: Noun, operation: Operat
         assert caught.value.field == one.name
     with pytest.raises((TypeError, InputError, noun.error), match="no_such_argument"):
         run(*on, **given, no_such_argument=1)
+    if expected(noun, operation) >= 400:
+        with pytest.raises(WrongState):
+            run(*on, **given)
+        return
+    told = [said(shop, noun, operation, on, run(*on, **given))]
+    if operation.is_switch:
+        entries = len(shop.audit.sync.list())
+        told.append(said(shop, noun, operation, on, run(*on, **given)))
+        assert len(shop.audit.sync.list()) == entries, "what changes nothing is not recorded"
+    assert told == SENTENCES[f"{noun.many}.{operation.verb}"]
 
 
 @each_of("api")
@@ -199,8 +235,6 @@ async def test_rest(
 ) -> None:
     method, path = request(noun, operation, target)
     body = settings(noun, operation) | {"reason": "because"}
-    if operation.verb == "create":
-        body |= {operation.target.name: target}
     sent = {"params": {"reason": "because"}} if method == "DELETE" else {"json": body}
     if operation.verb == "create":
         body |= {operation.target.name: target}
@@ -210,6 +244,12 @@ async def test_rest(
     if (one := wrong(operation)) is not None:
         refused = await api.request(method, path, json=body | {one.name: "wrong"})
         assert (refused.status_code, refused.json()["field"]) == (422, one.name)
+    if operation.is_switch:
+        again = await api.request(method, path, **sent)
+        assert [it.headers["rota-changed"] for it in (answer, again)] == ["true", "false"]
+    odd = {"no_such_argument": "1"}
+    refused = await api.request(method, path, **{how: given | odd for how, given in sent.items()})
+    assert (refused.status_code, refused.json()["field"]) == (422, "no_such_argument")
     takes_any = operation.creates or not operation.has_target
     if f"{noun.many}.{operation.verb}" not in TAKE_ANY and not takes_any:
         _, nowhere = request(noun, operation, nobody(operation))
@@ -217,7 +257,9 @@ async def test_rest(
 
 
 @each_of("cli")
-def test_command_line(cli: Cli, target: str | int, noun: Noun, operation: Operation) -> None:
+def test_command_line(
+    cli: Cli, shop: rota.App, target: str | int, noun: Noun, operation: Operation
+) -> None:
     flags: list[str] = []
     known = {one.name: one for one in operation.inputs}
     for name, value in settings(noun, operation).items():
@@ -231,6 +273,8 @@ def test_command_line(cli: Cli, target: str | int, noun: Noun, operation: Operat
         (told,) = done.json
         assert told["target"] == target
         assert ("error" in told) == (done.code == 1)
+    if done.code == 0 and noun.many != "limits":  # its settings are the same as before
+        assert audited(shop) == ("cli:alice", "because")
     if (one := wrong(operation)) is not None:
         refused = cli(*command, one.flag, "wrong")
         assert refused.code == 2
@@ -243,6 +287,9 @@ async def test_page(
 ) -> None:
     place = f"{noun.many}/{target}" if operation.has_target else noun.many
     path = f"/{place}/{operation.word}"
+    is_of_one = operation.has_target and not operation.creates and operation.verb != "create"
+    if is_of_one and f"{noun.many}.{operation.verb}" not in TAKE_ANY:
+        await web.get(f"/{noun.many}/{nobody(operation)}/{operation.word}", 404)
     await web.get(path)
     printed = re.search(r'data-copy="rota ([^"]+)"', web.page)
     assert (printed is None) == bool(operation.positional or not operation.has_target)
@@ -253,6 +300,7 @@ async def test_page(
     if (one := wrong(operation)) is not None and one.kind != "choice":
         await web.post(path, 422, **typed | {one.name: "wrong"}, reason="because")
         assert f'id="e-{one.name}"' in web.page
+        assert 'value="because"' in web.page, "what was typed stays"
     is_fine = expected(noun, operation) < 400
     if printed is not None:
         done = await asyncio.to_thread(cli, *shlex.split(unescape(printed[1])))

@@ -96,24 +96,6 @@ async def test_how_it_did(web: Browser, shop: rota.App) -> None:
     assert 'href="/errors/' in web.page
 
 
-async def test_a_job_is_disabled_and_enabled(web: Browser, known: rota.App, conn: Any) -> None:
-    await web.get("/jobs/send/disable")
-    assert "Queued runs (1) and new ones will wait" in web.text
-    await web.post("/jobs/send/disable", reason="provider is down")
-    assert "Job send disabled" in web.text
-    assert "by web:admin: “provider is down”" in web.text
-    await web.get("/jobs/send/disable")
-
-    await web.get("/jobs/send/enable")
-    await web.post("/jobs/send/enable", reason="it is back")
-    assert "Job send enabled" in web.text
-    deeds = conn.execute("SELECT action, actor, reason FROM rota.audit ORDER BY id").fetchall()
-    assert deeds[-2:] == [
-        ("job.disabled", "web:admin", "provider is down"),
-        ("job.enabled", "web:admin", "it is back"),
-    ]
-
-
 async def test_what_differs_from_the_code(web: Browser, known: rota.App, conn: Any) -> None:
     await known.jobs.by("ada").update("send", priority=1, timeout=300)
     await web.get("/jobs/send")

@@ -18,30 +18,6 @@ async def test_the_list(web: Browser, shop: rota.App) -> None:
     assert "0 0 0 none Pause…" in web.text
 
 
-async def test_a_queue_is_paused_with_a_reason_and_resumed(
-    web: Browser, shop: rota.App, conn: Any
-) -> None:
-    await shop.runs.enqueue("send", {"user_id": 1})
-    await web.get("/queues/mail/pause")
-    assert "1 run and new ones will wait" in web.text
-    await web.post("/queues/mail/pause", 422, reason=" ")
-    assert "Enter a reason" in web.text
-    await web.post("/queues/mail/pause", reason="provider is down")
-    assert "Queue mail paused" in web.text
-    assert "by web:admin: “provider is down”" in web.text
-    await web.get("/queues/mail")
-    assert "data-toast" not in web.page, "told once"
-
-    await web.get("/queues/mail/resume")
-    await web.post("/queues/mail/resume", reason="it is back")
-    assert "Queue mail resumed" in web.text
-    deeds = conn.execute("SELECT action, actor, reason FROM rota.audit ORDER BY id").fetchall()
-    assert deeds[-2:] == [
-        ("queue.paused", "web:admin", "provider is down"),
-        ("queue.resumed", "web:admin", "it is back"),
-    ]
-
-
 async def test_a_pause_with_an_end(web: Browser, shop: rota.App) -> None:
     await shop.runs.enqueue("send", {"user_id": 1})
     await web.get("/queues/mail/pause")
@@ -65,12 +41,6 @@ async def test_a_pause_with_an_end(web: Browser, shop: rota.App) -> None:
     assert queue.paused_until.isoformat() == "2099-01-01T07:00:00+00:00"
 
 
-async def test_a_queue_that_nobody_has_named(web: Browser) -> None:
-    await web.get("/queues/nope", 404)
-
-    assert "Not found" in web.text
-
-
 async def test_names_are_text_and_nothing_else(web: Browser, conn: Any) -> None:
     name = '<script>alert("x")</script>/a b?#%'
     conn.execute("SELECT rota.pause_queue(%s, 'because <b>')", [name])
@@ -89,20 +59,6 @@ async def test_a_part_alone(web: Browser) -> None:
 
     assert web.page.lstrip().startswith('<div id="list"')
     assert "<html" not in web.page
-
-
-async def test_a_queue_is_cleared(web: Browser, shop: rota.App, conn: Any) -> None:
-    for number in range(3):
-        shop.runs.sync.enqueue("send", {"user_id": number})
-    await web.get("/queues/mail")
-    assert 'href="/queues/mail/clear"' in web.page
-    await web.get("/queues/mail/clear")
-    assert "3 waiting runs will be cancelled; 0 running continue." in web.text
-    await web.post("/queues/mail/clear", reason="a flood of mistakes")
-    assert "Queue mail is being cleared by bulk action" in web.text
-    row = conn.execute("SELECT verb, filter, reason FROM rota.bulk_actions").fetchone()
-    waiting = ["blocked", "scheduled", "queued"]
-    assert row == ("cancel", {"queue": "mail", "states": waiting}, "a flood of mistakes")
 
 
 async def test_a_cap_is_set_with_a_reason(web: Browser, shop: rota.App, conn: Any) -> None:

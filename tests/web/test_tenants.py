@@ -37,54 +37,6 @@ async def test_the_list_and_one(web: Browser, shop: rota.App) -> None:
     await web.get("/tenants/none", 404)
 
 
-async def test_a_tenant_is_paused_with_a_reason_and_resumed(
-    web: Browser, shop: rota.App, conn: Any
-) -> None:
-    await shop.tenant("acme").runs.enqueue("send", {"user_id": 1})
-    await web.get("/tenants/acme/pause")
-    await web.post("/tenants/acme/pause", 422, reason=" ")
-    assert "Enter a reason" in web.text
-    await web.post("/tenants/acme/pause", 422, reason="unpaid", until="soon")
-    assert "must be a time, not 'soon'" in web.text
-    assert 'value="unpaid"' in web.page, "what was typed stays"
-    await web.post("/tenants/acme/pause", reason="unpaid", until="2h")
-    assert "Tenant acme is paused" in web.text
-    assert "by web:admin: “unpaid”" in web.text
-    await web.get("/tenants?paused=1")
-    assert "resumes in" in web.text
-    await web.get("/tenants/acme/resume")
-    await web.post("/tenants/acme/resume", reason="paid")
-    assert "Tenant acme is resumed" in web.text
-    deeds = conn.execute("SELECT action, actor, reason FROM rota.audit ORDER BY id").fetchall()
-    assert deeds[-2:] == [
-        ("tenant.paused", "web:admin", "unpaid"), ("tenant.resumed", "web:admin", "paid"),
-    ]  # fmt: skip
-
-
-async def test_settings(web: Browser, shop: rota.App) -> None:
-    await shop.tenants.set("acme", weight=2, max_waiting=10)
-    await web.get("/tenants/acme/set")
-    assert 'value="10"' in web.page
-    await web.post("/tenants/acme/set", 422, weight="heavy", reason="x")
-    assert "Weight must be a number" in web.text
-    assert 'value="heavy"' in web.page
-    await web.post("/tenants/acme/set", 422, weight="5000", reason="x")
-    assert "Weight must be from 0.01 to 1,000" in web.text
-    await web.post("/tenants/acme/set", 422, weight="1", metadata="[", reason="x")
-    assert "Metadata is not JSON" in web.text
-    await web.post(
-        "/tenants/acme/set",
-        weight="3",
-        max_waiting="",
-        retention_days="7",
-        metadata='{"a": 1}',
-        reason="gold",
-    )
-    found = await shop.tenants.get("acme")
-    assert (found.weight, found.max_waiting, found.retention_days) == (3, None, 7)
-    assert found.metadata == {"a": 1}
-
-
 async def test_deletion(web: Browser, shop: rota.App, conn: Any) -> None:
     await shop.tenant("acme").runs.enqueue("send", {"user_id": 1})
     await web.get("/tenants/acme/delete")

@@ -83,25 +83,6 @@ async def test_what_failed_there(web: Browser, worker: int, engine: Engine) -> N
     assert "<b>no luck" not in web.page
 
 
-async def test_a_worker_is_drained_and_resumed(web: Browser, worker: int, conn: Any) -> None:
-    await web.get(f"/workers/{worker}/drain")
-    assert "Running attempts (1) take as long as they need" in web.text
-    await web.post(f"/workers/{worker}/drain", reason="new kernel")
-    assert f"Worker {worker} is draining" in web.text
-    assert "Has not received the request yet. Requested by web:admin: “new kernel”" in web.text
-    await web.get("/workers?status=draining")
-    assert f'href="/workers/{worker}/resume"' in web.page
-
-    await web.get(f"/workers/{worker}/resume")
-    await web.post(f"/workers/{worker}/resume", reason="not today")
-    assert "is resumed" in web.text
-    deeds = conn.execute("SELECT action, actor, reason FROM rota.audit ORDER BY id").fetchall()
-    assert deeds[-2:] == [
-        ("worker.drained", "web:admin", "new kernel"),
-        ("worker.resumed", "web:admin", "not today"),
-    ]
-
-
 async def test_a_worker_is_stopped(web: Browser, worker: int, shop: rota.App) -> None:
     await web.get(f"/workers/{worker}/stop")
     assert "1 attempt is running now" in web.text

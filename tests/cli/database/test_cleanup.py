@@ -63,27 +63,3 @@ def test_recipes(cli: Cli, sessions: Connection) -> None:
     assert again.code == 1
     assert "hint: pass another name, or remove it first" in again.err
     assert "update" not in again.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("add", "public.sessions"), 2, "--column"),
-        ((*ADD[1:], "--where", "note like 'a'"), 2, "cannot be read"),
-        (("add", "nowhere", "--column", "a", "--older-than", "1d"), 2, "there is no table"),
-        (
-            ("add", "public.sessions", "--column", "a", "--older-than", "soon"),
-            2,
-            "must be a duration",
-        ),
-        (("add-recipe", "expired_auth_cleanup"), 1, "needs tables"),
-        (("show", "nothing"), 1, "no cleanup is named"),
-        (("remove", "nothing"), 1, "no cleanup is named"),
-        (("run", "nothing"), 1, "no cleanup is named"),
-    ],
-)
-def test_refusals(
-    cli: Cli, sessions: Connection, arguments: tuple[str, ...], code: int, words: str
-) -> None:
-    result = cli("cleanup", *arguments)
-    assert (result.code, words in result.err) == (code, True), result

@@ -31,7 +31,3 @@ def test_json(cli: Cli) -> None:
     assert {"check", "verdict", "title", "figure", "limit", "detail", "advice", "commands"} == set(
         found["findings"][0]
     )
-
-
-def test_a_word_too_many(cli: Cli) -> None:
-    assert cli("doctor", "everything").code == 2

@@ -33,10 +33,6 @@ def shop(here: Path, make_app: Any) -> rota.App:
     return app
 
 
-def write(here: Path, priority: int) -> None:
-    (here / "shop_jobs.py").write_text(CODE.format(priority=priority))
-
-
 def test_plan_and_sync_of_new_code(cli: Cli, shop: rota.App, conn: Connection) -> None:
     found = cli.done("--app", "shop_jobs.py", "jobs", "plan", "--json").json
     assert [(it["kind"], it["name"], it["change"]) for it in found] == [
@@ -89,40 +85,6 @@ def test_update_refuses_a_payload_that_the_job_would_not_take(cli: Cli, shop: ro
     refused = cli("jobs", "update", "send", "--default-payload", '{"n": "many"}')
     assert refused.code == 2
     assert 'job "send": its default payload is not valid: argument n has the wrong' in refused.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["send"], 2, "nothing to update"),
-        (["send", "--priority", "10"], 2, "must be from 0 to 9"),
-        (["send", "--priority", "many"], 2, "--priority"),
-        (["send", "--timeout", "soon"], 2, "must be a duration"),
-        (["send", "--default-payload", "["], 2, "not JSON"),
-        (["send", "--backoff", "cubic"], 2, "kind must be one of"),
-        (["send", "--reset", "colour"], 2, "'colour' is not a choice"),
-        (["sned", "--priority", "1"], 1, "did you mean send?"),
-    ],
-)
-def test_a_bad_update_changes_nothing(
-    cli: Cli, shop: rota.App, conn: Connection, arguments: list[str], code: int, message: str
-) -> None:
-    cli.done("--app", "shop_jobs.py", "jobs", "sync")
-    result = cli("jobs", "update", *arguments)
-    assert result.code == code
-    assert message in result.err
-    assert conn.execute("SELECT edited FROM rota.jobs WHERE name = 'send'").fetchone() == ({},)
-
-
-def test_disable_and_enable(cli: Cli, shop: rota.App, conn: Connection) -> None:
-    cli.done("--app", "shop_jobs.py", "jobs", "sync")
-    assert cli.done("jobs", "disable", "send", "--reason", "x").out == 'job "send" disabled\n'
-    assert "(disabled)" in cli.done("jobs", "list").out
-    assert cli.done("jobs", "enable", "send").out == 'job "send" enabled\n'
-    assert "(disabled)" not in cli.done("jobs", "list").out
-    for verb in ("enable", "disable"):
-        result = cli("jobs", verb, "sned")
-        assert (result.code, "no job is named" in result.err) == (1, True)
 
 
 def test_a_job_gone_from_the_code_shows(cli: Cli, shop: rota.App, here: Path) -> None:

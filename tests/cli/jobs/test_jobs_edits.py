@@ -39,16 +39,6 @@ def test_update_takes_all_there_is(jobs: Cli) -> None:
     assert (found["default_payload"], found["timeout_seconds"], found["events"]) == (None, None, [])
 
 
-def test_update_with_a_version(jobs: Cli) -> None:
-    jobs.done("jobs", "update", "send", "--priority", "1", "--version", "1")
-    failed = jobs("jobs", "update", "send", "--priority", "2", "--version", "1")
-    assert failed.code == 1
-    assert 'job "send" has changed: it is at version 2, not 1' in failed.err
-    assert jobs("jobs", "update", "send", "--version", "2").code == 2  # nothing to change
-    assert jobs("jobs", "update", "send", "--metadata", "[1]").code == 2
-    assert jobs("jobs", "update", "send", "--events", "a b").code == 2
-
-
 def test_show_and_list_say_what_starts_it(jobs: Cli, conn: Connection) -> None:
     conn.execute("INSERT INTO rota.schedules (name, job, cron) VALUES ('s', 'send', '@daily')")
     conn.execute("UPDATE rota.jobs SET events = '{order.paid}' WHERE name = 'send'")
@@ -72,31 +62,6 @@ def test_a_list_by_part_of_a_name(jobs: Cli) -> None:
         "send"
     ]
     assert jobs.done("jobs", "list", "--text", "nope").err == "no jobs match\n"
-
-
-def test_delete(jobs: Cli, conn: Connection) -> None:
-    assert jobs.done("jobs", "delete", "other").out == 'job "other" deleted\n'
-    conn.execute("INSERT INTO rota.schedules (name, job, cron) VALUES ('s', 'send', '@daily')")
-    conn.execute("SELECT rota.enqueue('send')")
-    failed = jobs("jobs", "delete", "send")
-    assert (failed.code, "has schedules: 1" in failed.err) == (1, True)
-    failed = jobs("jobs", "delete", "send", "--cascade")
-    assert (failed.code, "have not ended: 1" in failed.err) == (1, True)
-    done = jobs.done("jobs", "delete", "send", "--cascade", "--cancel-open", "--reason", "old")
-    assert done.out == 'job "send" deleted, 1 run cancelled\n'
-    rows = conn.execute("SELECT actor, reason FROM rota.audit WHERE action = 'job.deleted'")
-    assert rows.fetchall() == [("cli:alice", None), ("cli:alice", "old")]
-    missing = jobs("jobs", "delete", "send")
-    assert (missing.code, 'no job is named "send"' in missing.err) == (1, True)
-    assert jobs("jobs", "delete").code == 2
-
-
-def test_calendars_have_versions(jobs: Cli) -> None:
-    jobs.done("calendars", "create", "c", "--definition", "{}")
-    jobs.done("calendars", "update", "c", "--description", "x", "--version", "1")
-    failed = jobs("calendars", "update", "c", "--description", "y", "--version", "1")
-    assert (failed.code, "has changed" in failed.err) == (1, True)
-    assert "version" in jobs.done("calendars", "show", "c").out
 
 
 def test_the_history_of_a_deleted_schedule(jobs: Cli, conn: Connection) -> None:

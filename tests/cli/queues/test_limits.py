@@ -60,26 +60,3 @@ def test_a_rate_and_a_sequence(cli: Cli, engine: Engine) -> None:
     ]
     assert (anew["jobs"], anew["queue"]) == (None, "mail")
     assert cli("limits", "unblock", "line").code == 1
-
-
-def test_a_sequence_goes_on(cli: Cli, engine: Engine) -> None:
-    cli.done(
-        "limits", "set", "line", "--kind", "sequence", "--next-after", "success", "--jobs", "work"
-    )
-    engine.enqueue()
-    worker = engine.worker()
-    admit(engine)
-    engine.fail(worker, engine.claim_one(worker))
-    admit(engine)
-    assert cli.done("limits", "unblock", "line").out == 'limit "line" has 1 sequence unblocked\n'
-
-
-def test_what_is_wrong(cli: Cli, engine: Engine) -> None:
-    assert cli("limits", "show", "nothing").code == 1
-    assert "did you mean" not in cli("limits", "remove", "nothing").err
-    assert cli("limits", "set", "few", "--cap", "many").code == 2
-    assert cli("limits", "set", "few", "--kind", "speed").code == 2
-    refused = cli("limits", "set", "few", "--cap", -1)
-    assert refused.code == 2
-    assert "--cap" in refused.err
-    assert "is not a valid template" in cli("limits", "set", "few", "--cap", 1, "--key", "{").err

@@ -34,10 +34,6 @@ def test_json_and_a_limit(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     assert "1 more; raise --limit to see them" in said.err
 
 
-def test_a_limit_that_is_none(cli: Cli) -> None:
-    assert cli("attention", "--limit", "0").code == 2
-
-
 def test_names_cannot_steer_the_terminal(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     conn.execute("SELECT rota.pause_queue(%s, 'x')", ["a\x1b[2J"])
     assert "\x1b" not in cli.done("attention").out

@@ -57,11 +57,3 @@ def test_show(cli: Cli) -> None:
     assert "smtp down" in text
     assert "is_paused" in text
     assert cli.done("audit", "show", entry["id"], "--json").json == entry
-
-
-def test_nothing_bad_and_unknown(cli: Cli) -> None:
-    assert cli.done("audit", "list").err == "no entries match\n"
-    assert cli("audit", "show", 9)[::2] == (1, "error: the audit has no entry 9\n")
-    assert cli("audit", "list", "--since", "yesterday").code == 2
-    assert cli("audit", "list", "--limit", 0).code == 2
-    assert cli("audit", "list", "--subject", "mail").code == 2

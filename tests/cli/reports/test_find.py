@@ -33,8 +33,3 @@ def test_nothing(cli: Cli, engine: Engine) -> None:
     assert result.out == ""
     assert "nothing found for 'nobody'" in result.err
     assert cli.done("find", "nobody", "--json").json == []
-
-
-def test_bad_input(cli: Cli, engine: Engine) -> None:
-    assert cli("find", " ").code == 2
-    assert cli("find", "x", "--limit", "0").code == 2

@@ -49,22 +49,3 @@ def test_json_has_everything(cli: Cli, busy: rota.App) -> None:
 
 def test_an_empty_system(cli: Cli) -> None:
     assert "0 queued" in cli.done("stats").out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("--job", "nobody"), 1, 'no job is named "nobody"'),
-        (("--since", "yesterday"), 2, "must be a time"),
-        (("--until", "soon"), 2, "must be a time"),
-        (("--step", "1.5"), 2, "from 60"),
-        (("--step", "90s"), 2, "whole number of minutes"),
-        (("--since", "30d", "--step", "1m"), 2, "more than 1500"),
-    ],
-)
-def test_what_cannot_be_answered(
-    cli: Cli, database_url: str, arguments: tuple[str, ...], code: int, words: str
-) -> None:
-    result = cli("stats", *arguments)
-    assert result.code == code
-    assert words in result.err

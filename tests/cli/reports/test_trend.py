@@ -52,16 +52,3 @@ def test_json_has_every_step(cli: Cli, busy: rota.App) -> None:
 
 def test_an_empty_system(cli: Cli) -> None:
     assert "0 succeeded, 0 failed" in cli.done("trend").out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("--job", "nobody"), 1, 'no job is named "nobody"'),
-        (("--span", "2h"), 2, "--span"),
-    ],
-)
-def test_refusals(cli: Cli, arguments: tuple[str, ...], code: int, words: str) -> None:
-    said = cli("trend", *arguments)
-    assert said.code == code
-    assert words in said.err

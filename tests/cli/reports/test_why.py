@@ -48,20 +48,6 @@ def test_a_schedule_of_a_tenant(cli: Cli, engine: Engine) -> None:
     assert cli("why", "s").code == 1
 
 
-def test_what_is_not_there(cli: Cli, engine: Engine) -> None:
-    result = cli("why", "nobody")
-    assert (result.code, result.out) == (1, "")
-    assert 'error: no schedule, job or queue is named "nobody"' in result.err
-    assert cli("why", 999).err.startswith("error: there is no run 999")
-
-
-def test_wrong_use(cli: Cli, engine: Engine) -> None:
-    result = cli("why", "mail", "--kind", "flow")
-    assert result.code == 2
-    assert "run, schedule, job, queue" in result.err
-    assert cli("why").code == 2
-
-
 def test_a_database_that_is_away_is_a_reason_too(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROTA_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
     result = cli("why", 1)

@@ -97,26 +97,6 @@ def test_a_bulk_action_is_followed_and_steered(cli: Cli, jobs: rota.App) -> None
     assert cli.done("bulk", "show", 1, "--json").json["reason"] == "storm"
 
 
-def test_views(cli: Cli, jobs: rota.App) -> None:
-    assert cli.done("views", "list").err.startswith("no views")
-    assert cli.done("views", "save", "today", "state=failed").out == 'view "today" saved\n'
-    assert "state=failed" in cli.done("views", "list").out
-    assert cli.done("views", "list", "--json").json[0]["name"] == "today"
-    assert cli("views", "save", "today", "nothing").code == 2
-    assert cli.done("views", "delete", "today").out == 'view "today" deleted\n'
-    missing = cli("views", "delete", "today")
-    assert (missing.code, missing.err) == (1, 'error: there is no view "today"\n')
-
-
-def test_bulk_actions_that_there_are_not(cli: Cli, jobs: rota.App) -> None:
-    for verb in ("show", "pause", "resume", "stop", "throttle"):
-        result = cli("bulk", verb, 99)
-        assert (result.code, result.err) == (1, "error: there is no bulk action 99\n")
-    assert cli("bulk", "list", "--state", "burning").code == 2
-    assert cli("bulk", "throttle", 1, "--rate", "0").code == 2
-    assert cli("runs", "cancel", 7, "--detach").code == 2
-
-
 def test_what_was_refused_makes_the_exit_code(cli: Cli, jobs: rota.App) -> None:
     result = cli("runs", "delete", 99, "--json")
     assert result.code == 1

@@ -54,23 +54,6 @@ def test_nothing_has_failed(cli: Cli, shop: rota.App) -> None:
     assert cli.done("errors", "list").err == "nothing has failed\n"
 
 
-def test_handle_and_reopen(cli: Cli, group: str) -> None:
-    said = cli.done("errors", "handle", group, "--reason", "the supplier knows")
-    assert said.out == f'error "{group}" handled\n'
-    assert "by cli:alice: the supplier knows" in cli.done("errors", "show", group).out
-    assert cli("errors", "handle", group).code == 1
-    assert cli.done("errors", "reopen", group, "--json").json[0]["is_changed"]
-    assert cli("errors", "reopen", group).code == 1
-
-
-def test_bad_input_and_unknown_groups(cli: Cli, shop: rota.App) -> None:
-    assert cli("errors", "list", "--standing", "odd").code == 2
-    assert cli("errors", "list", "--order", "odd").code == 2
-    for verb in ("show", "handle", "reopen"):
-        result = cli("errors", verb, "nothing")
-        assert (result.code, "no error group nothing" in result.err) == (1, True)
-
-
 def test_runs_are_found_by_what_went_wrong(cli: Cli, group: str) -> None:
     for flags in (
         ["--error", "was refused"], ["--error", "ConnectionError"], ["--group", group], ["--dead"],

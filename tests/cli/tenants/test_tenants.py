@@ -21,54 +21,6 @@ def jobs(make_app: Any) -> rota.App:
     return app
 
 
-def test_nothing_to_list(cli: Cli) -> None:
-    assert (
-        cli.done("tenants", "list").err
-        == "no tenants; a tenant exists once a run or schedule names it\n"
-    )
-    assert cli.done("tenants", "list", "--json").json == []
-    assert cli("tenants", "show", "acme")[::2] == (
-        1, 'error: there is no tenant "acme": no run, schedule or setting names it\n',
-    )  # fmt: skip
-
-
-def test_set_show_and_reset(cli: Cli) -> None:
-    flags = ("--weight", "2", "--max-waiting", "1_000", "--retention-days", "7")
-    done = cli.done("tenants", "set", "acme", *flags, "--reason", "gold", "--metadata", '{"a": 1}')
-    assert done.out == 'tenant "acme" is changed\n'
-    found = cli.done("tenants", "show", "acme", "--json").json["tenant"]
-    assert (found["weight"], found["max_waiting"], found["metadata"]) == (2.0, 1000, {"a": 1})
-    shown = cli.done("tenants", "show", "acme").out
-    assert "max waiting" in shown
-    cleared = cli.done("tenants", "set", "acme", "--max-waiting", "none", "--json").json[0][
-        "result"
-    ]
-    assert (cleared["max_waiting"], cleared["weight"]) == (None, 2.0)
-    assert cli("tenants", "set", "acme", "--version", "1", "--weight", "3").code == 1
-    assert cli("tenants", "set", "acme").code == 2
-    assert cli("tenants", "set", "acme", "--max-waiting", "many").code == 2
-    assert "must be from 0.01" in cli("tenants", "set", "acme", "--weight", "0").err
-    assert "must not contain a slash" in cli("tenants", "set", "a/b", "--weight", "1").err
-    done = cli.done("tenants", "reset", "acme").out
-    assert done == 'tenant "acme" is reset to the defaults\n'
-    assert cli("tenants", "reset", "acme").err == 'error: tenant "acme" has no settings\n'
-
-
-def test_pause_and_resume(cli: Cli, jobs: rota.App) -> None:
-    cli.done("runs", "enqueue", "send", "--tenant", "acme")
-    done = cli.done("tenants", "pause", "acme", "--reason", "unpaid")
-    assert done.out == 'tenant "acme" is paused until it is resumed\n'
-    line = cli.done("tenants", "list", "--paused").out.splitlines()[1]
-    assert line.split()[:2] == ["acme", "paused"]
-    assert "by cli:alice: unpaid" in line
-    assert "Tenant acme is paused" in cli.done("why", "1").out
-    again = cli.done("tenants", "pause", "acme").out
-    assert again == 'tenant "acme" was already paused until it is resumed\n'
-    assert "paused until" in cli.done("tenants", "pause", "acme", "--until", "2h").out
-    assert cli.done("tenants", "resume", "acme").out == 'tenant "acme" is resumed\n'
-    assert cli.done("tenants", "resume", "acme").out == 'tenant "acme" was not paused\n'
-
-
 def test_runs_show_whose_they_are(cli: Cli, jobs: rota.App) -> None:
     cli.done("runs", "enqueue", "send")
     assert "TENANT" not in cli.done("runs", "list").out

@@ -71,34 +71,6 @@ def test_filters(cli: Cli, worker: int) -> None:
     assert "choose from live, " in err
 
 
-def test_drain_and_resume(cli: Cli, worker: int, conn: Connection) -> None:
-    assert cli.done("workers", "drain", worker, "--reason", "kernel").out == (
-        f"worker {worker} is draining\n"
-    )
-    line = cli.done("workers", "list").out.splitlines()[1]
-    assert " draining " in line
-    assert "not yet acknowledged; by cli:alice: kernel" in line
-    conn.execute("UPDATE rota.workers SET drain_seen_at = clock_timestamp()")
-    assert "then waits" in cli.done("workers", "show", worker).out
-    assert cli.done("workers", "drain", worker).out == f"worker {worker} was already draining\n"
-    assert "is draining, then stops" in cli.done("workers", "drain", worker, "--stop").out
-    assert cli.done("workers", "resume", worker).out == f"worker {worker} is resumed\n"
-    assert cli.done("workers", "resume", worker).out == f"worker {worker} was not draining\n"
-    assert cli("workers", "drain").code == 2
-
-
-def test_what_was_done_to_each_as_json(cli: Cli, worker: int) -> None:
-    result = cli("workers", "drain", worker, 99, "--json")
-    assert result.code == 1
-    done, failed = result.json
-    assert (done["target"], done["is_changed"], done["result"]["is_draining"]) == (
-        worker,
-        True,
-        True,
-    )
-    assert failed == {"target": 99, "is_changed": False, "error": "there is no worker 99"}
-
-
 def test_lost_workers_leave_the_list_after_ten_minutes(cli: Cli, conn: Connection) -> None:
     for name in ("old", "fresh", "live"):
         conn.execute("SELECT rota.register_worker(%s, 'box', 7, '', '{}', '{}', 4, 30)", [name])
