@@ -256,7 +256,8 @@ def test_edits_on_edits_keep_every_time(schedules: Ticked) -> None:
     schedules.at(901)
     assert list(zip(schedules.times(), schedules.words(), strict=True)) == [
         (60, ("superseded", "edited", 2)),
-        (240, ("skipped", "disabled", 4)),
+        (240, ("missed", "disabled", 2)),
+        (480, ("skipped", "disabled", 2)),
         (720, ("skipped", "coalesced", 1)),
         (900, ("ran", None, 1)),
     ]

@@ -224,7 +224,7 @@ class JobInfo:
         list[Strategy], Field("Ways the job is started.", ["on_demand", "event"])
     ] = field(default_factory=list)
     retention: Annotated[dict[str, int] | None, RETENTION] = None
-    kind: Annotated[JobKind, Field("python, sql or flow.", "python")] = "python"
+    kind: Annotated[JobKind, Field("python or sql.", "python")] = "python"
     function_name: Annotated[str | None, Field("SQL jobs: function or procedure to call.")] = None
     run_as: RunAs = None
     transaction_mode: Annotated[str | None, MODE] = None

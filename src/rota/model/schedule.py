@@ -17,7 +17,7 @@ class Segment(msgspec.Struct, frozen=True):
 
     timing: dict[str, Any]
     until: datetime
-    decision: Literal["skipped", "superseded"]
+    decision: Literal["skipped", "missed", "superseded"]
     reason: str
 
 

@@ -18,7 +18,7 @@ WorkerState = Literal["live", "stopping", "gone", "lost"]
 WorkerStatus = Literal[
     "live", "failing", "draining", "stopping", "silent", "stuck", "asleep", "lost", "gone"
 ]
-JobKind = Literal["python", "sql", "flow"]
+JobKind = Literal["python", "sql"]
 Decision = Literal["ran", "caught_up", "skipped", "missed", "superseded"]
 # Decisions for manual runs and backfills of a schedule.
 ManualKind = Literal["triggered", "backfilled"]

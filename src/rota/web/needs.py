@@ -39,6 +39,7 @@ _MANY = {
     "paused_tenant": ("paused tenant", "paused tenants"),
     "parked_schedule": ("parked schedule", "parked schedules"),
     "stopped_schedule": ("schedule paused by Rota", "schedules paused by Rota"),
+    "orphaned_schedule": ("schedule without its job", "schedules without their job"),
     "late_schedule": ("late schedule", "late schedules"),
     "missed_schedule": ("missed schedule", "missed schedules"),
     "slow_run": ("slow run", "slow runs"),
@@ -113,7 +114,7 @@ def _row(need: AttentionItem) -> Row:
             return Row(need, path, "Resume…", f"{bare}/resume{tail}", asks=True)
         case "missed_schedule":
             return Row(need, path, "Backfill…", f"{bare}/backfill{tail}")
-        case "late_schedule" | "parked_schedule":
+        case "late_schedule" | "parked_schedule" | "orphaned_schedule":
             return Row(need, path, "Why?", path)
     return Row(need, path, "Open", path)
 

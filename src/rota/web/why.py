@@ -14,7 +14,9 @@ from rota.web.page_scope import PageScope
 _QUESTIONS = {
     **dict.fromkeys(("running", "running_isolated", "claimed_ahead"), "What is it doing?"),
     **dict.fromkeys(("at_work", "idle", "runs_for_later", "job_failing"), "What is its status?"),
-    **dict.fromkeys(("waits_for_next", "waits_for_start", "rescheduled"), "When does it run?"),
+    **dict.fromkeys(
+        ("waits_for_next", "waits_for_start", "rescheduled", "due"), "When does it run?"
+    ),
     **dict.fromkeys(("schedule_ran", "schedule_failing"), "How did it go?"),
     "run_succeeded": "How did it end?",
     "run_cancelled": "Why was it cancelled?",

@@ -220,6 +220,28 @@ async def test_a_schedule_that_failed_until_it_was_paused(
     assert need.command == "rota schedules resume report"
 
 
+async def test_a_schedule_whose_job_is_gone_from_the_code(
+    app: rota.App, schedules: Schedules
+) -> None:
+    schedules.add("report")
+    schedules.engine.rows("UPDATE rota.jobs SET deleted_from_code_at = now() WHERE name = 'work'")
+    need = await only(app, "orphaned_schedule")
+    assert need.sentence == "Schedule report skips its times: no code declares job work"
+    assert need.command == "rota schedules show report"
+
+
+async def test_a_pause_by_rota_is_audited_as_one(app: rota.App, schedules: Schedules) -> None:
+    schedules.add("report", pause_after_failures=1)
+    await schedules.tick()
+    await schedules.tick(seconds=61)
+    engine = schedules.engine
+    worker = engine.worker()
+    engine.fail(worker, engine.claim_one(worker))
+    assert schedules.row("report")["paused_by"] == "rota"
+    entry = next(iter((await app.audit.page(object_type="schedule", object_id="report")).items))
+    assert (entry.action, entry.actor) == ("schedule.paused", "rota")
+
+
 async def test_a_run_that_takes_longer_than_usual(app: rota.App, engine: Engine) -> None:
     engine.job()
     worker = engine.worker()

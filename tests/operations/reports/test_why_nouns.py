@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -46,6 +47,58 @@ async def test_it_waits_for_its_next_time(why: Asker, schedules: Schedules) -> N
     assert why("s")["rescheduled"].until == START.replace(hour=15)
 
 
+async def test_its_time_has_just_come(why: Asker, schedules: Schedules) -> None:
+    schedules.add()
+    await schedules.tick(seconds=1)
+    schedules.set_clock(START + timedelta(seconds=66))
+    reason = why("s")["due"]
+    assert (reason.since, reason.until) == (START + timedelta(seconds=60), None)
+
+
+async def test_a_set_time_is_undone_by_the_command_that_is_shown(
+    why: Asker, schedules: Schedules, app: rota.App
+) -> None:
+    schedules.add()
+    await schedules.tick(seconds=1)
+    usual = schedules.row()["next_run_at"]
+    app.schedules.sync.reschedule("s", "5h")
+    assert why("s")["rescheduled"].command == "rota schedules reschedule s --at none"
+    app.schedules.sync.reschedule("s", None)
+    assert why.codes("s") == ["waits_for_next"]
+    assert schedules.row()["next_run_at"] == usual
+
+
+async def test_a_time_that_was_due_before_it_was_disabled_is_missed(
+    why: Asker, schedules: Schedules
+) -> None:
+    schedules.add()
+    await schedules.tick(seconds=1)
+    schedules.set_clock(START + timedelta(seconds=130))
+    schedules.call("disable_schedule", "s")
+    schedules.call("enable_schedule", "s")
+    await schedules.tick()
+    assert why.codes("s")[:1] == ["missed_disabled"]
+    schedules.call("disable_schedule", "s")
+    schedules.set_clock(START + timedelta(seconds=250))
+    schedules.call("enable_schedule", "s")
+    await schedules.tick(seconds=251)
+    assert schedules.words() == [("missed", "disabled", 2), ("skipped", "disabled", 2)]
+    assert why.codes("s")[:2] == ["skipped_disabled", "waits_for_next"]
+    schedules.set_clock(START + timedelta(seconds=305))
+    schedules.call("pause_schedule", "s")
+    await schedules.tick(seconds=306)
+    schedules.call("resume_schedule", "s")
+    await schedules.tick(seconds=307)
+    assert schedules.words()[-1] == ("missed", "paused", 1)
+    assert why.codes("s")[:1] == ["missed_paused"]
+
+
+async def test_the_wait_of_the_oldest_is_told_without_workers(why: Asker, engine: Engine) -> None:
+    engine.enqueue("work")
+    engine.rows("UPDATE rota.open_runs SET enqueued_at = enqueued_at - interval '30 s'")
+    assert why("work", "job")["runs_wait"].sentence == "1 run waits, the oldest for 30 s."
+
+
 async def test_it_is_disabled(why: Asker, schedules: Schedules) -> None:
     schedules.add()
     schedules.call("disable_schedule", "s", actor="grace")
@@ -63,7 +116,7 @@ async def test_it_is_paused(why: Asker, schedules: Schedules) -> None:
     assert reason.sentence == "Schedule s is paused by grace: “stocktaking”."
     assert (reason.by_whom, reason.until) == ("grace", until)
     assert reason.command == "rota schedules resume --tenant acme s"
-    assert "resumes automatically" in reason.next_step
+    assert "ends by itself" in reason.next_step
 
 
 async def test_it_is_parked(why: Asker, schedules: Schedules) -> None:

@@ -36,8 +36,12 @@ T = TypeVar("T")
 
 
 NextTime = Annotated[
-    Moment, Field("Next run time: a time, or a duration from now.", "30min", metavar="30m|TIME")
-]
+    Moment | None,
+    Field(
+        "Next run time: a time, or a duration from now.", "30min", metavar="30m|TIME",
+        none_means="the time that its timing gives",
+    ),
+]  # fmt: skip
 CatchUpPause = Annotated[
     bool,
     Field(
@@ -71,7 +75,7 @@ def _paused(it: ScheduleInfo, is_changed: bool, at: ShowTime) -> str:
 
 
 def _before_pause(it: ScheduleInfo) -> str:
-    return "The skipped times are recorded. Running attempts continue."
+    return "Its times are skipped, and recorded when it is resumed. Running attempts continue."
 
 
 def _resumed(it: ScheduleInfo, is_changed: bool, at: ShowTime) -> str:
@@ -252,7 +256,7 @@ class ScheduleCommands(ScheduleReads):
         reason: Reason = None,
         tenant: ScheduleTenant = "",
     ) -> Plan[ScheduleInfo]:
-        """Move the next run of a schedule. Later runs keep their usual times."""
+        """Move the next run of a schedule, or undo that. Later runs keep their usual times."""
         return because(reason, self._reschedule(name, tenant, at))
 
     @operation(
@@ -337,10 +341,12 @@ class ScheduleCommands(ScheduleReads):
         )
         return (yield from _switched(done, name, tenant))
 
-    def _reschedule(self, name: str, tenant: str, at: Moment) -> Plan[ScheduleInfo]:
+    def _reschedule(self, name: str, tenant: str, at: Moment | None) -> Plan[ScheduleInfo]:
         yield from schedules.find_schedule(name, tenant)
-        instant = yield from read_instant(at, "at")
+        instant = None if at is None else (yield from read_instant(at, "at"))
         yield from call("reschedule", name=name, at=instant, tenant=tenant, actor=self.actor)
+        if at is None:
+            yield from compute_next(name, tenant)
         return (yield from schedules.find_schedule(name, tenant))
 
     def _update(

@@ -113,6 +113,15 @@ class SlowRun:
 
 
 @dataclass(frozen=True, slots=True)
+class OrphanedSchedule:
+    name: str
+    tenant: str
+    job: str
+    since: datetime
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoppedSchedule:
     name: str
     tenant: str
@@ -209,6 +218,12 @@ def refused_payloads() -> Plan[list[RefusedPayloads]]:
 def slow_runs(least_seconds: float) -> Plan[list[SlowRun]]:
     rows = yield Execute("attention/slow_runs", {"least": least_seconds}, is_large=True)
     return [SlowRun(**row) for row in rows]
+
+
+def orphaned_schedules(limit: int) -> Plan[list[OrphanedSchedule]]:
+    """Return schedules that would run, if code still declared their job."""
+    rows = yield Execute("attention/orphaned_schedules", {"limit": limit})
+    return [OrphanedSchedule(**row) for row in rows]
 
 
 def stopped_schedules(limit: int) -> Plan[list[StoppedSchedule]]:

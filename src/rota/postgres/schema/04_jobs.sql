@@ -26,7 +26,7 @@ CREATE TABLE rota.jobs (
     code                 jsonb CHECK (jsonb_typeof(code) = 'object'),
     edited               jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(edited) = 'object'),
     deleted_from_code_at timestamptz,
-    kind                 text COLLATE "C" NOT NULL DEFAULT 'python' CHECK (kind IN ('python', 'sql', 'flow')),
+    kind                 text COLLATE "C" NOT NULL DEFAULT 'python' CHECK (kind IN ('python', 'sql')),
     function_name        text,
     run_as               text,
     transaction_mode     text COLLATE "C" NOT NULL DEFAULT 'whole' CHECK (transaction_mode IN ('whole', 'none')),

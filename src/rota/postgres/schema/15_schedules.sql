@@ -220,8 +220,7 @@ CREATE INDEX schedule_state_parked ON rota.schedule_state (retry_at) WHERE parke
 COMMENT ON TABLE rota.schedule_state IS 'How far each schedule has come, and how its runs have ended.';
 
 -- Refuses a schedule (RO002), in words that name it.
--- Called by: before_schedule, check_next_run, check_requirements, check_requires, check_schedule_words, pause_schedule,
--- reschedule.
+-- Called by: before_schedule, check_next_run, check_requirements, check_requires, check_schedule_words, pause_schedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL, field text DEFAULT '') RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -524,6 +523,8 @@ DECLARE
     is_timed constant boolean := rota.timing_of(was) <> rota.timing_of(given) OR given.init IS DISTINCT FROM was.init;
     is_on    constant boolean := (NOT was.is_enabled AND given.is_enabled)
         OR (was.paused_at IS NOT NULL AND given.paused_at IS NULL);
+    is_off   constant boolean := was.is_enabled AND was.paused_at IS NULL AND was.every_from = 'start'
+        AND NOT (given.is_enabled AND given.paused_at IS NULL);
     told     constant text := CASE WHEN NOT was.is_enabled THEN 'disabled' WHEN was.paused_at IS NOT NULL
         THEN 'paused' END;
     clock    constant timestamptz := rota.now();
@@ -551,6 +552,10 @@ BEGIN
             st.segments := st.segments || jsonb_build_object('timing', rota.timing_of(was), 'until', clock,
                 'decision', 'superseded', 'reason', 'edited');
         END IF;
+    ELSIF is_off AND clock > rota.decided_until(st) THEN
+        -- What was due until now, and no worker has processed: it does not run any more.
+        st.segments := st.segments || jsonb_build_object('timing', rota.timing_of(was), 'until', clock,
+            'decision', 'missed', 'reason', CASE WHEN given.is_enabled THEN 'paused' ELSE 'disabled' END);
     END IF;
     SELECT * INTO st.is_stopped, st.stopped_until FROM rota.stop_of(given);
     IF given.next_run_at IS NOT NULL AND given.moved_xid = pg_current_xact_id() THEN

@@ -228,7 +228,8 @@ BEGIN
     RETURN made + changed;
 END $$;
 
--- The next time is this instant; regular ones before it are superseded, the timing goes on after it.
+-- The next time is this instant; regular ones before it are superseded, the timing goes on after it. NULL: the timing
+-- decides the next time again.
 -- Called by: operations/schedules/schedules.py, users.
 CREATE FUNCTION rota.reschedule(name text, at timestamptz, tenant text DEFAULT '', reason text DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -237,9 +238,7 @@ DECLARE
     found rota.schedules := rota.find_schedule(reschedule.name, reschedule.tenant);
     was   text[];
 BEGIN
-    IF reschedule.at IS NULL THEN
-        PERFORM rota.bad_schedule(found.name, 'the new time must be in the future');
-    ELSIF NOT rota.is_instant(reschedule.at) THEN
+    IF NOT rota.is_instant(reschedule.at) THEN
         PERFORM rota.refuse_infinite(found, reschedule.at);
     END IF;
     was := rota.say_why(reschedule.actor, reschedule.reason);
@@ -273,7 +272,7 @@ RETURNS boolean LANGUAGE sql VOLATILE AS $$
         enable_schedule.actor)
 $$;
 
--- Its times are skipped and recorded until it is enabled. False: it was disabled already.
+-- Its times are skipped until it is enabled; then the ledger has them. False: it was disabled already.
 -- Called by: users.
 CREATE FUNCTION rota.disable_schedule(name text, tenant text DEFAULT '', reason text DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -282,8 +281,8 @@ RETURNS boolean LANGUAGE sql VOLATILE AS $$
         disable_schedule.actor)
 $$;
 
--- Its times are skipped and recorded until it is resumed, or until that time. If it is paused already, a new end or
--- reason replaces the old one. Returns whether it wrote: false if nothing differs.
+-- Its times are skipped until it is resumed, or until that time; then the ledger has them. If it is paused already, a
+-- new end or reason replaces the old one. Returns whether it wrote: false if nothing differs.
 -- Called by: operations/schedules/schedules.py, users.
 CREATE FUNCTION rota.pause_schedule(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     tenant text DEFAULT '', actor text DEFAULT NULL)
@@ -328,9 +327,11 @@ BEGIN
     UPDATE rota.schedules s SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL
     WHERE s.id = found.id;
     IF resume_schedule.catch_up THEN
-        -- The trigger has noted the stretch of the pause as skipped; it is owed after all.
+        -- The trigger has noted the stretch of the pause as skipped: it is owed after all, as what was due before.
         UPDATE rota.schedule_state s SET segments = s.segments - -1
         WHERE s.schedule_id = found.id AND jsonb_array_length(s.segments) > past;
+        UPDATE rota.schedule_state s SET segments = s.segments - -1
+        WHERE s.schedule_id = found.id AND s.segments -> -1 @> '{"decision": "missed", "reason": "paused"}';
     END IF;
     PERFORM rota.unsay(was);
     RETURN true;

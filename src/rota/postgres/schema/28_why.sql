@@ -57,7 +57,7 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
 (11, 'not_promoted', 'Its time has come, but no worker has promoted it yet.',
     'Any live worker promotes it within seconds.', 'rota workers list', false),
 (12, 'schedule_disabled', 'Schedule {schedule} is disabled{by}.',
-    'Its times are skipped and recorded until it is enabled.', 'rota schedules enable {of_tenant}{schedule}', false),
+    'Its times are skipped until it is enabled; the ledger has them then.', 'rota schedules enable {of_tenant}{schedule}', false),
 (13, 'schedule_finished', 'It is finished: {why}.', 'It does not run again unless an edit gives it another time.',
     'rota schedules show {of_tenant}{schedule}', true),
 (14, 'schedule_parked', 'It is parked because it cannot be processed: {error}',
@@ -121,6 +121,10 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
     'rota limits show {of_tenant}{limit}', false),
 (45, 'missed_cap', '{which} was missed{times}: more times were missed than the catch-up limit allows.',
     'It continues with its next time.', 'rota schedules history {of_tenant}{schedule}', true),
+(45, 'missed_disabled', '{which} was missed{times}: no worker had processed it when the schedule was disabled.',
+    'Missed times can be backfilled.', 'rota schedules backfill --help', true),
+(45, 'missed_paused', '{which} was missed{times}: no worker had processed it when the schedule was paused.',
+    'Missed times can be backfilled.', 'rota schedules backfill --help', true),
 (45, 'missed_none', '{which} was missed{times}: no worker processed it in time, and missed times are not caught up.',
     'It continues with its next time; --catch-up sets another policy.',
     'rota schedules update --catch-up latest {of_tenant}{schedule}', true),
@@ -201,7 +205,8 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
     'Enqueueing with this key returns that run.', 'rota why {other}', false),
 (79, 'rescheduled', 'Its next time was set by hand.',
     'It runs at the time that was set, then follows its timing again.',
-    'rota schedules show {of_tenant}{schedule}', false),
+    'rota schedules reschedule {of_tenant}{schedule} --at none', false),
+(80, 'due', 'Its time has come.', 'The next tick of any worker processes it within seconds.', 'rota workers list', false),
 (80, 'waits_for_next', 'Its next time has not come yet.', 'It runs at its next time.',
     'rota schedules trigger {of_tenant}{schedule}', false),
 (80, 'waits_for_start', 'It runs when the application starts{which}.', 'The next such start enqueues a run.',
@@ -1059,8 +1064,8 @@ BEGIN
         RETURN NEXT ROW('schedule_paused', s.paused_at, s.paused_until, s.paused_by, facts || jsonb_build_object(
             'by', rota.by_words(s.paused_by), 'because', rota.because_words(s.pause_reason),
             'then', CASE WHEN s.paused_until IS NULL
-                THEN 'Its times are skipped and recorded until somebody resumes it.'
-                         ELSE 'Its times are skipped and recorded; it resumes automatically when the pause ends.'
+                THEN 'Its times are skipped until somebody resumes it; the ledger has them then.'
+                         ELSE 'Its times are skipped until the pause ends by itself; the ledger has them then.'
                          END))::rota.finding;
     END IF;
     -- Apart from their order, else they are looked for among all by their ids.
@@ -1108,6 +1113,8 @@ BEGIN
                 ELSE 'none is running' END WHEN 1 THEN 'the only live worker processes no schedules'
                 ELSE format('none of the %s live workers processes schedules', rota.number_words(live))
                 END))::rota.finding;
+    ELSIF st.next_run_at <= clock THEN
+        RETURN NEXT ROW('due', st.next_run_at, NULL, NULL, facts)::rota.finding;
     ELSE
         RETURN NEXT ROW(CASE WHEN st.moved_to IS NULL THEN 'waits_for_next' ELSE 'rescheduled' END, NULL,
             st.next_run_at, NULL, facts)::rota.finding;

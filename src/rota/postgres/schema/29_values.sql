@@ -278,6 +278,8 @@ COMMENT ON CONSTRAINT bulk_actions_payload ON rota.bulk_actions IS
     E'the payload must be a JSON object, and only retry has one\nOmit the payload.';
 COMMENT ON CONSTRAINT jobs_function ON rota.jobs IS
     E'only a job of kind sql has a function_name\nSet kind ''sql'' too, or omit function_name.';
+COMMENT ON CONSTRAINT jobs_kind_check ON rota.jobs IS
+    E'kind must be python or sql, not {kind}\nThere are no flows yet.';
 COMMENT ON CONSTRAINT jobs_run_as ON rota.jobs IS
     E'run_as and transaction_mode ''none'' cannot be combined\n'
     'A function that runs as another role cannot commit: omit one of the two.';

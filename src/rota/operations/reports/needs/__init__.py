@@ -30,6 +30,9 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "stopped_schedule", "schedule", "paused", first(rows.stopped_schedules, schedules.stopped)
     ),
+    Kind(
+        "orphaned_schedule", "schedule", "warn", first(rows.orphaned_schedules, schedules.orphaned)
+    ),
     Kind("late_schedule", "schedule", "late", first(rows.late_schedules, schedules.late)),
     Kind("missed_schedule", "schedule", "missed", first(rows.missed_schedules, schedules.missed)),
     Kind("slow_run", "run", "warn", every(_SLOW, work.slow)),

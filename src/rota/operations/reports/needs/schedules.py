@@ -10,11 +10,14 @@ from rota.operations.reports.needs.kind import AttentionText, command
 from rota.postgres.reports.attention import (
     LateSchedule,
     MissedSchedule,
+    OrphanedSchedule,
     ParkedSchedule,
     StoppedSchedule,
 )
 
 _WHY = {
+    "disabled": "no worker was running before it was disabled",
+    "paused": "no worker was running before it was paused",
     "policy none": "no worker was running, and its policy is not to catch up",
     "window": "no worker was running, and the time is older than its catch-up window",
     "cap": "more times were missed than its catch-up limit allows",
@@ -27,6 +30,10 @@ def parked(row: ParkedSchedule) -> AttentionText:
 
 def stopped(row: StoppedSchedule) -> AttentionText:
     return _words(row, "has been paused by Rota", row.pause_reason, row.since, verb="resume")
+
+
+def orphaned(row: OrphanedSchedule) -> AttentionText:
+    return _words(row, f"skips its times: no code declares job {row.job}", None, row.since)
 
 
 def late(row: LateSchedule) -> AttentionText:
