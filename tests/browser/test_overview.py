@@ -26,7 +26,7 @@ async def test_charts_are_drawn_and_tell_values_under_the_pointer(
     await _count(place, "succeeded", 30)
     tab: Tab = await open_tab(place)
     await tab.open("/")
-    await expect(tab.page.locator("[data-chart] svg")).to_have_count(4)
+    await expect(tab.page.locator("[data-chart] .plot > svg")).to_have_count(4)
     box = await tab.page.locator("#throughput .plot > svg").bounding_box()
     assert box is not None
     await tab.page.mouse.move(box["x"] + box["width"] - 3, box["y"] + box["height"] / 2)
@@ -56,7 +56,7 @@ async def test_a_range_is_chosen_and_survives_a_reload(place: Place, open_tab: O
     await expect(tab.page.locator(".seg [aria-current]")).to_have_text("24 h")
     await tab.page.reload()
     await expect(tab.page.locator(".seg [aria-current]")).to_have_text("24 h")
-    await expect(tab.page.locator("[data-chart] svg")).to_have_count(4)
+    await expect(tab.page.locator("[data-chart] .plot > svg")).to_have_count(4)
 
 
 async def test_without_scripts_charts_are_pictures(place: Place, open_tab: OpenTab) -> None:

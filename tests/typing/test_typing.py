@@ -23,7 +23,7 @@ from tests.faces import faces_of
 HERE = Path(__file__).parent
 RIGHT, WRONG = HERE / "right.py", HERE / "wrong.py"
 # How a command goes on, and what it is given: no part of its answer.
-NOT_ANSWERS = {"Plan", "Ask", "Hold", "Pause", "Write", "ScheduleArguments"}
+NOT_ANSWERS = {"Plan", "Execute", "Hold", "Pause", "Write", "ScheduleArguments"}
 
 
 def by_mypy(path: Path) -> set[int]:

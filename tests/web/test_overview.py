@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html import unescape
 from typing import Any
 
@@ -14,9 +14,7 @@ import pytest
 import rota
 from rota.engine.metrics.rollups import Rollups
 from rota.web import create_site
-from rota.web.charts import dots, line
 from rota.web.pages.live import topics_of
-from rota.web.plots import Plot, PlotLine, round_up
 from rota.web.shared_reads import SharedReads
 from tests.sql_engine import Engine
 from tests.web.conftest import Browser, browser_of
@@ -220,42 +218,6 @@ async def test_dashboards_are_told_when_attention_changes(shop: rota.App) -> Non
     assert b"alarm" in told
     assert b"attention" not in await anext(stream), "that it goes on is no news"
     await stream.aclose()
-
-
-def test_a_chart_says_what_it_shows() -> None:
-    since = datetime(2026, 6, 1, tzinfo=UTC)
-    lines = [PlotLine("p95", "line", "ink", [None, 4.0, None, 90.0])]
-    plot = Plot("x", "Pick-up", "from", "ms", since, 60, lines, "90 ms", "nothing", UTC)
-
-    assert plot.axis.top == 100
-    assert plot.labels == ["100 ms", "75 ms", "50 ms", "25 ms", "0"]
-    assert plot.ticks == ["00:00", "00:01", "00:02", "00:03", "00:04"]
-    assert json.loads(plot.data) == {
-        "times": ["00:00", "00:01", "00:02", "00:03"],
-        "lines": [["p95", ["", "4 ms", "", "90 ms"]]],
-    }
-    assert line(lines[0].values, 100) == ""
-    assert dots(lines[0].values, 100) == "M225 96h.1M525 10h.1", "a value alone is a point"
-    assert line([1, 2, None, 3], 4) == "M75 75L225 50"
-
-
-@pytest.mark.parametrize(
-    ("most", "top"),
-    [(0, 1), (0.03, 0.04), (1, 1), (3, 4), (11, 12), (99, 100), (101, 120), (float("inf"), 1)],
-)
-def test_an_axis_ends_at_a_round_number(most: float, top: float) -> None:
-    assert round_up(most) == pytest.approx(top)
-
-
-@pytest.mark.parametrize(
-    ("most", "labels"),
-    [(0, "4 3 2 1 0"), (6, "8 6 4 2 0"), (10, "12 9 6 3 0"), (70, "80 60 40 20 0")],
-)
-def test_runs_are_counted_in_whole_ones(most: float, labels: str) -> None:
-    lines = [PlotLine("failed", "bars", "bad", [0.0, most])]
-    since = datetime(2026, 6, 1, tzinfo=UTC)
-    plot = Plot("x", "Failures", "of", "count", since, 60, lines, "", "", UTC)
-    assert plot.labels == labels.split()
 
 
 async def test_what_is_read_once_serves_all(shop: rota.App, conn: Conn) -> None:

@@ -1,21 +1,16 @@
-"""Charts with a headline: scales, ticks, and the words of each value. Pure."""
+"""Charts with a headline: lines, axes, and the words of each value. Pure."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal
 
-from rota.model.formatting import duration, number
-from rota.web.charts import Scale
+from rota.web.axes import CAPTIONS, Axis, AxisTime, Unit, axis_of, said, ticks_of
 
 Kind = Literal["area", "bars", "line"]
-Unit = Literal["count", "ms", "s"]
-# Round tops of the axis, which is labelled at its quarters.
-_ROUND = (1, 1.2, 1.6, 2, 2.4, 4, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +27,19 @@ class PlotLine:
     def numbers(self) -> list[float]:
         return [value or 0.0 for value in self.values]
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether many of its values have no neighbours, so that a line would be a row of dots."""
+        around = [None, *self.values, None]
+        known = [n for n, value in enumerate(self.values) if value is not None]
+        alone = [n for n in known if around[n] is None and around[n + 2] is None]
+        return len(alone) * 3 > len(known)
+
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A chart with its headline: the present number, and what it is compared with."""
+    """A chart with its headline: the present number, and what it is compared with. `open_steps` is
+    the number of steps at the end that have not ended: 1, or 0."""
 
     id: str
     title: str
@@ -48,34 +52,39 @@ class Plot:
     beside: str
     zone: tzinfo
     is_bad: bool = False
+    open_steps: int = 1
 
     @property
-    def axis(self) -> Scale:
-        known = [value for line in self.lines for value in line.values if value is not None]
-        most, unit = max(known, default=0.0), self.unit
-        # Long waits are shown in minutes or hours.
-        size = next((seconds for seconds in (3600, 60) if unit == "s" and seconds < most), 1)
-        top = round_up(most / size) * size
-        # Runs are counted in whole numbers.
-        return Scale(4.0 * math.ceil(top / 4) if unit == "count" else top)
+    def drawn(self) -> list[PlotLine]:
+        """The lines as they are drawn: bars where a line would consist of dots."""
+        return [
+            replace(one, kind="bars")
+            if one.kind == "line" and "dash" not in one.look and one.is_sparse
+            else one
+            for one in self.lines
+        ]
 
     @property
-    def labels(self) -> list[str]:
-        return [said(value, self.unit) for value in self.axis.labels]
+    def axis(self) -> Axis:
+        return axis_of([value for line in self.lines for value in line.values], self.unit)
 
     @property
-    def ticks(self) -> list[str]:
-        """Five times along the axis."""
-        return [self._time(self._steps * quarter / 4) for quarter in range(5)]
+    def caption(self) -> str:
+        return CAPTIONS.get(self.unit, "")
 
     @property
-    def _steps(self) -> int:
-        return max((len(line.values) for line in self.lines), default=0)
+    def ticks(self) -> list[AxisTime]:
+        return ticks_of(self.since, self.step_seconds * self.steps, self.zone)
 
-    def _time(self, steps: float) -> str:
-        is_long = self.step_seconds * self._steps > 2 * 86_400
-        at = self.since + timedelta(seconds=self.step_seconds * steps)
-        return at.astimezone(self.zone).strftime("%a %H:%M" if is_long else "%H:%M")
+    @property
+    def steps(self) -> int:
+        return max((len(line.values) for line in self.lines), default=0) or 1
+
+    def _time(self, n: int) -> str:
+        is_long = self.step_seconds * self.steps > 2 * 86_400
+        at = self.since + timedelta(seconds=self.step_seconds * n)
+        text = at.astimezone(self.zone).strftime("%a %H:%M" if is_long else "%H:%M")
+        return f"{text}, so far" if self.open_steps and n == self.steps - 1 else text
 
     @property
     def label(self) -> str:
@@ -88,22 +97,5 @@ class Plot:
         lines = [
             (line.label, [said(value, self.unit) for value in line.values]) for line in self.lines
         ]
-        times = [self._time(n) for n in range(self._steps)]
+        times = [self._time(n) for n in range(self.steps)]
         return json.dumps({"times": times, "lines": lines}, separators=(",", ":"))
-
-
-def round_up(most: float) -> float:
-    """Round up to a round number."""
-    if not math.isfinite(most) or most <= 0:
-        return 1.0
-    size = 10 ** math.floor(math.log10(most))
-    return float(next(step * size for step in _ROUND if step * size >= most * 0.9999))
-
-
-def said(value: float | None, unit: Unit) -> str:
-    if value is None:
-        return ""
-    if unit == "count":
-        return number(value)
-    seconds = value / 1000 if unit == "ms" else value
-    return duration(seconds) if seconds else "0"

@@ -18,6 +18,7 @@ from rota.api.errors import ProblemError
 from rota.model.log_volume import LogVolume
 from rota.model.strip import WORDS
 from rota.web import assets, charts, time_text
+from rota.web.axes import axis_of
 from rota.web.context import Frame, Page
 from rota.web.run_text import told_of
 
@@ -48,11 +49,10 @@ def environment() -> jinja2.Environment:
         "plural": time_text.plural,
         "asset": assets.path_of,
         "glyph_of": glyph_of,
-        "chart_scale": charts.scale,
+        "chart_axis": axis_of,
         "chart_steps": charts.steps,
         "chart_area": charts.area,
         "chart_line": charts.line,
-        "chart_dots": charts.dots,
         "chart_bars": charts.bars,
         "volume_of": volume_of,
         "strip_words": WORDS,

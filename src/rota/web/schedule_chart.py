@@ -1,4 +1,4 @@
-"""The durations of a schedule's last runs, as points of a plot. Pure."""
+"""The durations of a schedule's last runs, as bars of a plot. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from datetime import datetime
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.states import RETRIABLE_STATES
 from rota.web import charts, time_text
+from rota.web.axes import Axis, axis_of
 
-_GOOD, _BAD = "succeeded", RETRIABLE_STATES
+_BAD = RETRIABLE_STATES
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """`good` and `bad` are paths of points; heights are from the top down, in a plot of 100."""
+    """`good` and `bad` are paths of bars; heights are from the top down, in a plot of 100."""
 
     good: str
     bad: str
-    labels: list[str]
+    axis: Axis
     first_at: datetime
     last_at: datetime
     median: float
@@ -47,43 +48,32 @@ def durations(past: Sequence[OccurrenceInfo], timeout: float | None) -> Duration
     ranked = sorted(seconds)
     median, p95 = ranked[len(ranked) // 2], ranked[min(len(ranked) - 1, len(ranked) * 95 // 100)]
     most = ranked[-1]
-    # A timeout far above the durations would flatten all points.
+    # A timeout far above the durations would flatten all bars.
     shown = timeout if timeout is not None and timeout <= most * 4 else None
-    top = _top(max(most, shown or 0))
-    width = charts.WIDTH / len(ended)
-    places = [
-        (occurrence.state, f"M{(n + 0.5) * width:.1f} {_y(took, top)}h0")
-        for n, (occurrence, took) in enumerate(zip(ended, seconds, strict=True))
-    ]
+    axis = axis_of([most, shown], "s")
+    # Even the shortest run has a bar.
+    heights = [max(took, axis.top / 100) for took in seconds]
     return Durations(
-        good="".join(path for state, path in places if state not in _BAD),
-        bad="".join(path for state, path in places if state in _BAD),
-        labels=[
-            time_text.duration(top * quarter / 4) if quarter else "0" for quarter in (4, 3, 2, 1, 0)
-        ],
+        good=_bars(ended, heights, axis.top, is_bad=False),
+        bad=_bars(ended, heights, axis.top, is_bad=True),
+        axis=axis,
         first_at=ended[0].nominal_at,
         last_at=ended[-1].nominal_at,
         median=median,
-        median_y=_y(median, top),
+        median_y=_y(median, axis.top),
         p95=p95,
-        p95_y=_y(p95, top),
+        p95_y=_y(p95, axis.top),
         timeout=shown,
-        timeout_y=None if shown is None else _y(shown, top),
+        timeout_y=None if shown is None else _y(shown, axis.top),
         count=len(ended),
     )
 
 
-_ROUND = (1, 2, 4, 6, 8, 12, 20, 40, 60)
-
-
-def _top(most: float) -> float:
-    """Round up to a round duration."""
-    for unit in (0.001, 1.0, 60.0, 3600.0, 86_400.0):
-        for count in _ROUND:
-            for ten in (1, 10, 100) if unit == 0.001 else (1,):
-                if count * ten * unit >= most:
-                    return count * ten * unit
-    return most
+def _bars(
+    ended: Sequence[OccurrenceInfo], heights: Sequence[float], top: float, *, is_bad: bool
+) -> str:
+    chosen = zip(ended, heights, strict=True)
+    return charts.bars([took if (it.state in _BAD) == is_bad else 0 for it, took in chosen], top)
 
 
 def _y(value: float, top: float) -> str:

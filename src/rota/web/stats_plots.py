@@ -7,7 +7,8 @@ from datetime import datetime, tzinfo
 
 from rota.model.formatting import duration, number, percent, plural
 from rota.model.stats import Activity, Stats
-from rota.web.plots import Plot, PlotLine, Unit
+from rota.web.axes import Unit
+from rota.web.plots import Plot, PlotLine
 
 # The ranges of a page's charts: word and hours.
 SPANS = {"1h": ("1 h", 1), "24h": ("24 h", 24), "7d": ("7 d", 168), "30d": ("30 d", 720)}
@@ -49,7 +50,7 @@ def failures(stats: Stats, zone: tzinfo) -> Plot:
     value = "no attempts" if rate is None else f"{percent(rate)} failed"
     beside = f"{number(stats.total.bad)} of {number(stats.total.bad + stats.total.succeeded)}"
     about = "percent of attempts"
-    return _plot("rate", "Failure rate", about, "count", stats, zone, lines, value, beside)
+    return _plot("rate", "Failure rate", about, "percent", stats, zone, lines, value, beside)
 
 
 def _values(stats: Stats, read: Callable[[Activity], float | None]) -> list[float | None]:

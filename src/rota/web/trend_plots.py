@@ -7,15 +7,16 @@ from datetime import tzinfo
 
 from rota.model.formatting import duration, number, percent
 from rota.model.trend import Trend
-from rota.web.plots import Plot, PlotLine, Unit
+from rota.web.axes import Unit
+from rota.web.plots import Plot, PlotLine
 
 # The ranges of a page's charts: word and hours.
 SPANS = {"1h": ("1 h", 1), "6h": ("6 h", 6), "24h": ("24 h", 24), "7d": ("7 d", 168)}
 _YESTERDAY = "this time yesterday"
 # Title, description, unit.
 _HEADS: dict[str, tuple[str, str, Unit]] = {
-    "throughput": ("Throughput", "successful attempts per minute", "count"),
-    "failures": ("Failures", "attempts that failed, timed out or were lost", "count"),
+    "throughput": ("Throughput", "successful attempts per minute", "rate"),
+    "failures": ("Failures", "attempts that failed, timed out or were lost", "rate"),
     "pickup": ("Pick-up time", "from when a run could start until a worker claimed it", "ms"),
     "oldest": ("Oldest waiting", "of the runs that are due", "s"),
 }

@@ -15,6 +15,7 @@ from rota.model.error_group import ErrorGroup
 from rota.model.overview import ComingSchedule
 from rota.model.trend import Trend
 from rota.timing.load import Load
+from rota.web.axes import AxisTime
 from rota.web.context import Page
 from rota.web.needs import More, Row, more, rows
 from rota.web.page_scope import PageScope, zone_of
@@ -24,10 +25,10 @@ from rota.web.trend_plots import SPANS, plots_of
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """The number of runs planned in an hour, and its label."""
+    """The number of runs planned in an hour; its time on the axis, if it is a round one."""
 
-    name: str
     runs: int
+    tick: AxisTime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ def hours_of(load: Load | None, trend: Trend, zone: tzinfo) -> list[Hour]:
         # In real time: an hour that occurs twice is listed twice.
         at = (begun.astimezone(trend.at.tzinfo) + timedelta(hours=n)).astimezone(zone)
         counts = by_day.get(at.date())
-        found.append(Hour(f"{at:%H}:00", counts[at.hour] if counts else 0))
+        tick = AxisTime(n / 24 * 100, f"{at:%H}:00") if at.hour % 6 == 0 else None
+        found.append(Hour(counts[at.hour] if counts else 0, tick))
     return found
 
 
