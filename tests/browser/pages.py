@@ -67,6 +67,8 @@ PAGES = (
         for verb in ("edit", "enable", "disable", "follow", "rename", "delete")
     ),
     "/queues",
+    "/queues?state=paused&text=nothing",
+    "/selected/queues?verb=pause&pick={queue}",
     "/queues/{queue}",
     "/queues/{queue}/pause",
     "/queues/{queue}/resume",
@@ -91,6 +93,7 @@ PAGES = (
     "/events",
     "/events?name=order.*&outcome=unbound",
     "/events?since=soon",
+    "/events/emit",
     "/events/{event}",
     "/events/replay?ids={event}",
     "/events/replay?event=order.*&job={job}",

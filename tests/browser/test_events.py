@@ -17,8 +17,9 @@ async def test_replay_and_stop_watching(place: Place, open_tab: OpenTab, scripts
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open(f"/events/{place.world.parts['event']}")
     job = place.world.words.job
-    await do(tab, "replay", job=job, reason="bound late", said="1 run of")
+    await do(tab, "replay", job=job, reason="bound late", said="started 1 run")
     assert audit(place) == ("event.replayed", "grace", "bound late")
+    await tab.open(f"/events/{place.world.parts['event']}")
     await expect(tab.page.locator("main")).to_contain_text("replayed by grace")
     await tab.open("/watches")
     await expect(tab.page.locator("main")).to_contain_text("was dropped")
@@ -35,3 +36,11 @@ async def test_watch_a_table(place: Place, open_tab: OpenTab) -> None:
     await tab.page.locator("main button.primary").click()
     await expect(tab.page.locator("main")).to_contain_text("public.sessions")
     assert audit(place) == ("watch.created", "grace", "to see who comes")
+
+
+@acts("/events/emit")
+async def test_emit(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
+    await tab.open("/events")
+    await do(tab, "emit", event="order.opened", reason="by hand", said="started nothing")
+    assert "order.opened" in await tab.text("main")

@@ -18,7 +18,7 @@ async def test_two_tabs_see_each_others_changes(place: Place, open_tab: OpenTab)
     await one.open("/queues/mail")
     await other.open("/queues")
     row = other.page.locator("tr", has_text="mail")
-    await expect(row).to_contain_text("active")
+    await expect(row).to_contain_text("Pause…")
 
     await one.page.click("text=Pause…")
     await one.page.fill("[name=reason]", "seen from over there")

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from playwright.async_api import expect
 
-from tests.browser.acting import audit, do
+from tests.browser.acting import audit, both_ways, do, done
 from tests.browser.conftest import BROWSER, OpenTab, Place, acts
 from tests.browser.tabs import Tab
 
 pytestmark = BROWSER
+
+
+@both_ways
+@acts("/selected/queues")
+async def test_the_selected(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/queues?text=m")
+    await tab.page.get_by_label("Select mail", exact=True).check()
+    await tab.page.locator("button[value=pause]").click()
+    await tab.page.fill("form.dialog [name=reason]", "they refuse us")
+    await tab.page.locator("form.dialog button.primary").click()
+    await done(tab, "Pause: 1 queue")
+    assert tab.page.url == f"{place.base}/queues?text=m"
+    assert (await place.app.queues.get("mail")).queue.is_paused
 
 
 @acts("/queues/{name}/pause", "/queues/{name}/resume")

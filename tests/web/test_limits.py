@@ -29,7 +29,7 @@ async def test_one_is_made_changed_and_removed(web: Browser, shop: rota.App, con
     for run in runs:
         assert str(run.id) in web.text
     await web.get("/limits")
-    assert "few job send 1 at once 1 1 yes" in web.text
+    assert "few job send 1 at once 1 of 1 full 1" in web.text
 
     await web.get("/limits/few/set")
     await web.post("/limits/few/set", 422, **fields | {"key": "{"}, reason="x")

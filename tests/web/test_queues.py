@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import rota
@@ -14,8 +15,40 @@ async def test_the_list(web: Browser, shop: rota.App) -> None:
     await shop.runs.enqueue(job.name, {"user_id": 1})
     await web.get("/queues")
 
-    assert "mail active 1" in web.text
+    assert "mail no worker 1" in web.text
     assert "0 0 0 none Pause…" in web.text
+
+
+async def test_trouble_comes_first_and_a_name_narrows(web: Browser, shop: rota.App) -> None:
+    for name in ("alpha", "beta", "gamma"):
+        await shop.runs.enqueue("send", {"user_id": 1}, queue=name, delay=3600)
+    await shop.queues.set("beta", max_waiting=10)
+    await shop.queues.by("ada").pause("gamma", "they refuse us")
+    await web.get("/queues")
+    names = re.findall(r'data-id="([a-z]+)"', web.page)
+    assert names.index("gamma") == 0
+    assert "Paused 1" in web.text
+    assert "0 of 10" in web.text, "what waits, against the cap"
+    await web.get("/queues?text=ALP")
+    assert re.findall(r'data-id="([a-z]+)"', web.page) == ["alpha"]
+    await web.get("/queues?state=paused")
+    assert re.findall(r'data-id="([a-z]+)"', web.page) == ["gamma"]
+    await web.get("/queues?state=asleep", 422)
+
+
+async def test_how_many_waited_is_drawn(web: Browser, shop: rota.App, conn: Any) -> None:
+    await shop.runs.enqueue("send", {"user_id": 1})
+    conn.execute(
+        "INSERT INTO rota.samples (queue, minute, queued, running, pickups, histogram)"
+        " SELECT 'mail', date_trunc('minute', rota.now()) - make_interval(mins => n), 40 + n,"
+        " 0, 0, 0"
+        " FROM generate_series(0, 70) n"
+    )
+    assert (await shop.overview.backlogs(["mail", "none"], minutes=3)) == {
+        "mail": [42, 41, 40], "none": [0, 0, 0],
+    }  # fmt: skip
+    await web.get("/queues")
+    assert "Waiting by minute: at most 99" in web.page
 
 
 async def test_a_pause_with_an_end(web: Browser, shop: rota.App) -> None:
@@ -80,7 +113,7 @@ async def test_a_cap_is_set_with_a_reason(web: Browser, shop: rota.App, conn: An
     assert "at most 1, then new runs are refused: full since" in web.text
     assert "Queue mail is full: 1 run waits, and its cap is 1." in web.text
     await web.get("/queues")
-    assert "full: at most 1 may wait" in web.text
+    assert "full 1 of 1" in web.text
     (row,) = [one for one in rows(await shop.attention.get()) if one.need.kind == "full_queue"]
     assert (row.button, row.to, row.asks) == ("Change the cap…", "/queues/mail/set", True)
     await web.post("/queues/mail/set", max_waiting="", when_full="refuse", reason="fine")

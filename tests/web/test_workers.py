@@ -70,6 +70,20 @@ async def test_the_release_of_its_application(web: Browser, worker: int, conn: A
     assert "Application shop, release v7" in web.text
 
 
+async def test_what_blocks_a_worker_comes_first(
+    web: Browser, worker: int, engine: Engine, conn: Any
+) -> None:
+    other = engine.worker("clean")
+    conn.execute("UPDATE rota.workers SET is_stuck = true WHERE id = %s", [worker])
+    (run,) = conn.execute("SELECT id FROM rota.open_runs WHERE state = 'running'").fetchone()
+    await web.get("/workers")
+    assert web.page.index(f'data-id="{worker}"') < web.page.index(f'data-id="{other}"')
+    assert "Current 2 Stuck 1" in web.text or "Current 2 Live 1 Stuck 1" in web.text
+    assert f"Its event loop is blocked by a handler: run {run} of send" in web.text
+    await web.get(f"/workers/{worker}")
+    assert f'most likely by <a href="/runs/{run}">run {run}</a>' in web.page
+
+
 async def test_what_failed_there(web: Browser, worker: int, engine: Engine) -> None:
     await web.get(f"/workers/{worker}")
     assert (

@@ -15,6 +15,7 @@ _SAID = frozenset(
         "name", "tenant", "state", "is_paused", "paused_by", "paused_at", "pause_reason", "reason",
         "is_enabled", "version", "code", "edited_fields", "edited", "updated_by", "updated_at",
         "created_by", "created_at", "declared_by", "is_declared", "has_seconds", "is_draining",
+        "run_id",
     }
 )  # fmt: skip
 # What a new schedule, limit or job has unless something else was chosen.
@@ -28,7 +29,7 @@ _NOTHING: tuple[Any, ...] = (None, "", [], {}, False, 0)
 _SWITCHES = ("paused", "resumed", "enabled", "disabled", "drained")
 _MOST_WORDS, _LONGEST = 6, 80
 # As many entries alike, each so soon after the one before, are shown as one.
-_FEWEST, _GAP = 3, timedelta(minutes=1)
+_FEWEST, _GAP = 5, timedelta(seconds=10)
 
 
 def told(entry: AuditEntry) -> list[tuple[str, str, str]]:

@@ -72,6 +72,8 @@ def environment() -> jinja2.Environment:
 _GLYPHS = {
     "timed_out": "failed",
     "caught_up": "late",
+    "full": "late",
+    "unserved": "warn",
     "stuck": "warn",
     "silent": "late",
     "failing": "warn",

@@ -54,7 +54,7 @@ _LONGEST = 200
 
 
 def label_of(column: str) -> str:
-    return LABELS.get(column, column.replace("_", " "))
+    return LABELS.get(column, column.removesuffix("_seconds").replace("_", " "))
 
 
 def value_of(column: str, value: Any) -> str:

@@ -279,6 +279,25 @@ async def test_a_worker_in_trouble(
     assert need.command == f"rota workers show {worker}"
 
 
+async def test_a_stuck_worker_says_by_what_and_since_when(app: rota.App, engine: Engine) -> None:
+    """Its heartbeats go on, from a thread; its event loop has done nothing since it was blocked."""
+    engine.job()
+    worker = engine.worker()
+    run = engine.enqueue()
+    engine.claim_one(worker)
+    engine.rows("UPDATE rota.workers SET started_at = started_at - interval '1 hour'")
+    beat = f"SELECT rota.beat({worker}, stuck => true, claimed_seconds => %s)"
+    engine.conn.execute(beat, [60.0])
+    first = await only(app, "worker")
+    assert first.reason is not None
+    assert f"most likely by run {run} of work" in first.reason
+    engine.rows("UPDATE rota.workers SET heartbeat_at = heartbeat_at + interval '40 seconds'")
+    second = await only(app, "worker")
+    assert first.since == second.since
+    assert first.since is not None
+    assert first.since < engine.one("SELECT heartbeat_at FROM rota.workers") - timedelta(seconds=55)
+
+
 async def test_a_worker_that_was_lost(app: rota.App, engine: Engine) -> None:
     engine.lose(engine.worker())
     need = await only(app, "worker")

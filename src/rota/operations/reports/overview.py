@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rota.model.durations import read_duration
 from rota.model.overview import ComingSchedule, FailingSeconds, MostShown, QueueRate
 from rota.model.overview import Overview as Seen
@@ -29,6 +31,11 @@ class OverviewCommands(Commands):
     def queues(self) -> Plan[list[QueueRate]]:
         """Queues with their rates, largest backlog first."""
         return overview.read_queues()
+
+    @command
+    def backlogs(self, queues: Collection[str], *, minutes: int = 60) -> Plan[dict[str, list[int]]]:
+        """How many runs waited in each of these queues, by the minute, oldest first."""
+        return overview.read_backlogs(queues, minutes)
 
 
 class Overview(OverviewCommands, AsyncCommands):

@@ -161,6 +161,9 @@ class TroubledWorker:
     heartbeat_at: datetime
     ended_at: datetime | None
     is_silent: bool
+    acted_at: datetime  # when its event loop last claimed or stored something
+    run: int | None
+    job: str | None
 
 
 def failing_jobs() -> Plan[list[JobFailures]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rota.model.overview import ComingSchedule, FailingJob, Overview, QueueRate, RunningRun
 from rota.postgres.clock import read_clock
 from rota.postgres.plans import Execute, Plan
@@ -28,6 +30,15 @@ def read_overview(*, limit: int, failing_seconds: float) -> Plan[Overview]:
 def read_coming(limit: int) -> Plan[list[ComingSchedule]]:
     rows = yield Execute("overview/schedules", {"limit": limit})
     return [ComingSchedule(**row) for row in rows]
+
+
+def read_backlogs(queues: Collection[str], minutes: int) -> Plan[dict[str, list[int]]]:
+    """Count the runs that waited in each minute; a queue that rested has no sample."""
+    rows = yield Execute("overview/backlogs", {"queues": list(queues), "minutes": minutes})
+    found = {queue: [0] * minutes for queue in queues}
+    for row in rows:
+        found[row["queue"]][-1 - row["ago"]] = row["queued"]
+    return found
 
 
 def read_queues() -> Plan[list[QueueRate]]:

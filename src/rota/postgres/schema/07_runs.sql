@@ -386,8 +386,8 @@ $$;
 -- What runs. No index tells, because a claim touches none. Of many open runs only the front of each lane (queue,
 -- tenant, priority) is read, where claims take from: what runs far behind a thousand waiting ones of its lane is
 -- left out.
--- Called by: quiet_seconds, sql/attention/slow_runs.sql, sql/overview/running.sql, sql/workers/running.sql,
--- why_busy, worker_loads.
+-- Called by: quiet_seconds, sql/attention/slow_runs.sql, sql/attention/workers.sql, sql/overview/running.sql,
+-- sql/workers/running.sql, why_busy, worker_loads.
 CREATE FUNCTION rota.running_runs() RETURNS SETOF rota.open_runs LANGUAGE plpgsql STABLE SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN

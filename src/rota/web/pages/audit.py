@@ -53,6 +53,7 @@ class AuditRow:
     place: str | None
     verb: str
     brief: str
+    run: Any  # the ID of the run that it enqueued
     others: list[AuditRow]  # of the same deed
 
 
@@ -112,6 +113,7 @@ def row_of(entry: AuditEntry, *others: AuditEntry) -> AuditRow:
         place=place_of(entry),
         verb=entry.action.rpartition(".")[2].replace("_", " "),
         brief=brief(entry),
+        run=entry.after.get("run_id") if isinstance(entry.after, dict) else None,
         others=[row_of(one) for one in others],
     )
 

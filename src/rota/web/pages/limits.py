@@ -26,8 +26,20 @@ class LimitRow:
     path: str
 
     @property
-    def state(self) -> str:
-        return "late" if self.limit.waiting else "active"
+    def is_full(self) -> bool:
+        return self.limit.full > 0
+
+    @property
+    def share(self) -> float:
+        """How much of it is in use, between 0 and 1: of all its counters."""
+        whole = self.limit.cap * max(1, self.limit.keys if self.limit.key else 1)
+        return min(1.0, self.limit.in_use / whole) if whole else 0.0
+
+    @property
+    def rank(self) -> tuple[bool, bool, float, str]:
+        """Those that hold runs back first, then the fullest."""
+        one = self.limit
+        return not (one.waiting and self.is_full), not one.waiting, -self.share, one.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,9 @@ class LimitsPage(Page):
     section: ClassVar[str] = "limits"
 
     limits: list[LimitRow]
+    text: str
+    only: str
+    counts: dict[str, int]
 
     @property
     def title(self) -> str:
@@ -58,10 +73,18 @@ class LimitPage(Page):
 
 
 async def list_limits(request: Request) -> Response:
-    scope = PageScope(request)
+    scope, given = PageScope(request), request.query_params
+    text, only = given.get("text", "").strip()[:200], given.get("only", "")
     found = await scope.limits.list(order="longest")
-    rows = [LimitRow(limit, path_of("limits", limit.name, limit.tenant)) for limit in found]
-    return await scope.show(LimitsPage(rows))
+    rows = [
+        LimitRow(limit, path_of("limits", limit.name, limit.tenant))
+        for limit in found
+        if text.casefold() in f"{limit.name} {limit.scope}".casefold()
+    ]
+    waiting = [row for row in rows if row.limit.waiting]
+    counts = {"": len(rows), "waiting": len(waiting)}
+    shown = sorted(waiting if only == "waiting" else rows, key=lambda row: row.rank)
+    return await scope.show(LimitsPage(shown, text, only, counts))
 
 
 async def show_limit(request: Request) -> Response:

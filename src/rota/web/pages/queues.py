@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
+from urllib.parse import urlencode
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from rota.errors import FilterError
 from rota.model.fields import facts_of
 from rota.model.queue import QueueDetails, QueueSettings
 from rota.model.trend import Trend
@@ -17,10 +20,14 @@ from rota.web.context import Page
 from rota.web.operations import others_of, path_of, routes_of
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.plots import Plot
+from rota.web.selected import selected_of
 from rota.web.trend_plots import SPANS, plots_of
 from rota.web.why import WhyPanel, why_of
 
 # Operations whose buttons depend on the state of the queue.
+STATES = ("paused", "full", "unserved")
+PAGE_SIZE = 100
+_OLD_SECONDS = 300
 _PLACED = ("pause", "resume", "set", "reset")
 
 
@@ -42,12 +49,52 @@ class QueueRow:
     workers: int
     cap: int | None
     is_full: bool
+    backlog: list[int] = field(default_factory=list)
 
     @property
     def state(self) -> str:
+        """What is wrong with it; empty if nothing is."""
         if self.is_paused:
             return "paused"
-        return "late" if self.is_full else "active"
+        if self.is_full:
+            return "full"
+        return "unserved" if self.waiting and not self.workers else ""
+
+    @property
+    def is_old(self) -> bool:
+        return (self.oldest_seconds or 0) >= _OLD_SECONDS
+
+    @property
+    def verbs(self) -> str:
+        return "resume" if self.is_paused else "pause"
+
+    @property
+    def rank(self) -> tuple[bool, bool, str]:
+        """Those with trouble first."""
+        return not self.state, not self.is_old, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class QueueQuery:
+    """The filter in the address."""
+
+    text: str | None = None
+    state: str | None = None
+
+    @classmethod
+    def read(cls, given: QueryParams) -> QueueQuery:
+        state = given.get("state") or None
+        if state not in (None, *STATES):
+            raise FilterError(f"unknown state {state!r}", hint=f"choose from {', '.join(STATES)}")
+        return cls(given.get("text", "").strip()[:200] or None, state)
+
+    def path(self, **changes: str | None) -> str:
+        given = {"text": self.text, "state": self.state} | changes
+        pairs = {key: value for key, value in given.items() if value}
+        return f"/queues?{urlencode(pairs)}" if pairs else "/queues"
+
+    def takes(self, row: QueueRow) -> bool:
+        return self.text is None or self.text.casefold() in row.name.casefold()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +103,9 @@ class QueuesPage(Page):
     section: ClassVar[str] = "queues"
 
     queues: list[QueueRow]
+    query: QueueQuery
+    tabs: list[tuple[str, int]]
+    left: int
 
     @property
     def title(self) -> str:
@@ -83,8 +133,19 @@ class QueuePage(Page):
 
 
 async def list_queues(request: Request) -> Response:
-    scope = PageScope(request)
-    rows = [
+    scope, query = PageScope(request), QueueQuery.read(request.query_params)
+    rows = sorted(filter(query.takes, await _rows(scope)), key=lambda row: row.rank)
+    tabs = [(state, sum(row.state == state for row in rows)) for state in STATES]
+    found = [row for row in rows if query.state in (None, row.state)]
+    shown = found[:PAGE_SIZE]
+    backlogs = await scope.overview.backlogs([row.name for row in shown])
+    shown = [replace(row, backlog=backlogs[row.name]) for row in shown]
+    tabs = [("", len(rows)), *tabs]
+    return await scope.show(QueuesPage(shown, query, tabs, len(found) - len(shown)))
+
+
+async def _rows(scope: PageScope) -> list[QueueRow]:
+    return [
         QueueRow(
             name=queue.queue.name,
             path=path_of("queues", queue.queue.name),
@@ -103,7 +164,6 @@ async def list_queues(request: Request) -> Response:
         )
         for queue in await scope.overview.queues()
     ]
-    return await scope.show(QueuesPage(rows))
 
 
 def _pause(by: str | None, reason: str | None) -> str | None:
@@ -139,6 +199,7 @@ async def show_queue(request: Request) -> Response:
 
 routes = [
     Route("/queues", list_queues),
+    *selected_of("queues", ("pause", "resume")),
     Route("/queues/{name}", show_queue),
     *routes_of("queues"),
 ]

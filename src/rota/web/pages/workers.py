@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, get_args
 from urllib.parse import urlencode
@@ -23,6 +25,9 @@ from rota.web.page_scope import PageScope
 
 STATES: tuple[WorkerStatus, ...] = get_args(WorkerStatus)
 PAGE_SIZE = 50
+_COUNTED = 1000
+_TROUBLES = ("stuck", "silent", "failing")
+_PAST = ("lost", "gone")
 _RUNS, _FAILED = 100, 8
 
 
@@ -31,6 +36,7 @@ class WorkerRow:
     worker: WorkerInfo
     path: str
     news: str
+    run: RunningRun | None = None  # the one that started last, of a worker that is stuck
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ class WorkersPage(Page):
 
     workers: list[WorkerRow]
     query: WorkerQuery
+    tabs: list[tuple[str, int | None]]
     next: str | None
 
     @property
@@ -76,6 +83,7 @@ class WorkerPage(Page):
     runs: list[RunningRun]
     failed: RunPage
     can_be_told: bool
+    run: RunningRun | None  # that blocks it
 
     @property
     def title(self) -> str:
@@ -83,18 +91,47 @@ class WorkerPage(Page):
 
 
 async def list_workers(request: Request) -> Response:
+    """Those with trouble first, then the newest."""
     scope, query = PageScope(request), _read(request)
+    current = (await scope.workers.page(host=query.host, limit=_COUNTED)).items
     found = await scope.workers.page(
         status=query.status,
         host=query.host,
         cursor=read_cursor("workers newest", query.cursor, int),
         limit=PAGE_SIZE,
     )
-    rows = [
-        WorkerRow(worker, path_of("workers", worker.id), news_of(worker)) for worker in found.items
-    ]
+    troubled = [one for one in current if one.status in _TROUBLES and query.status is None]
+    shown = [one for one in found.items if one.status not in _TROUBLES or query.status is not None]
+    first = troubled if query.cursor is None else []
+    rows = [await _row(scope, worker) for worker in [*first, *shown]]
     onward = found.cursor and query.path(cursor=write_cursor("workers newest", *found.cursor))
-    return await scope.show(WorkersPage(rows, query, onward or None))
+    return await scope.show(WorkersPage(rows, query, _tabs(query, current), onward or None))
+
+
+async def _row(scope: PageScope, worker: WorkerInfo) -> WorkerRow:
+    return WorkerRow(
+        worker, path_of("workers", worker.id), news_of(worker), await _blocking(scope, worker)
+    )
+
+
+async def _blocking(scope: PageScope, worker: WorkerInfo) -> RunningRun | None:
+    """Return the attempt that most likely blocks the event loop of a worker that is stuck."""
+    if worker.status != "stuck":
+        return None
+    running = await scope.workers.running(worker.id, limit=_RUNS)
+    return max(running, key=lambda one: (one.started_at, one.id), default=None)
+
+
+def _tabs(query: WorkerQuery, current: Sequence[WorkerInfo]) -> list[tuple[str, int | None]]:
+    """Return states with the number of workers, those of the past without."""
+    counts = Counter(worker.status for worker in current)
+    tabs: list[tuple[str, int | None]] = [("", len(current))]
+    tabs += [
+        (state, counts[state])
+        for state in STATES
+        if state not in _PAST and (counts[state] or state == query.status)
+    ]
+    return [*tabs, *((state, None) for state in _PAST)]
 
 
 def _read(request: Request) -> WorkerQuery:
@@ -110,7 +147,7 @@ def news_of(worker: WorkerInfo) -> str:
     if worker.status == "silent":
         return "Its lease expired, and no other worker is live to rescue its runs."
     if worker.status == "stuck":
-        return "Its event loop is blocked by a handler."
+        return "Its event loop is blocked by a handler"
     if worker.status == "failing":
         return f"Live, but failing: {worker.trouble}"
     if worker.status == "asleep":
@@ -152,6 +189,7 @@ async def show_worker(request: Request) -> Response:
                 limit=_FAILED,
             ),
             can_be_told=worker.state == "live",
+            run=await _blocking(scope, worker),
         )
     )
 

@@ -139,11 +139,17 @@ def troubled(row: TroubledWorker) -> AttentionText:
         row.name,
         says,
         f"{reason} · {row.host}, process {row.pid}",
-        row.ended_at if row.state == "lost" else row.heartbeat_at,
+        _since(row),
         command("workers", "show", str(row.id)),
         {"worker": row.id},
         state=state,
     )
+
+
+def _since(row: TroubledWorker) -> datetime | None:
+    if row.state == "lost":
+        return row.ended_at
+    return row.acted_at if row.is_stuck and not row.is_silent else row.heartbeat_at
 
 
 def _trouble(row: TroubledWorker) -> tuple[str, str, str]:
@@ -153,5 +159,6 @@ def _trouble(row: TroubledWorker) -> tuple[str, str, str]:
         why = "its lease expired, and no other worker is live to rescue its runs"
         return "lost", "is silent", why
     if row.is_stuck:
-        return "warn", "is stuck", "its event loop is blocked by a handler"
+        by = f"run {row.run} of {row.job}" if row.run else "a handler"
+        return "warn", "is stuck", f"its event loop is blocked, most likely by {by}"
     return "warn", "is failing", str(row.trouble)
