@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -9,9 +10,10 @@ import pytest
 from pydantic import ValidationError
 
 import rota
+from rota.api import create_api
 from rota.api.schemas.runs import NewRun
 from rota.api.unknown import guess, unknown
-from tests.api.conftest import problem
+from tests.api.conftest import TOKEN, problem
 
 V1 = "/api/v1"
 RUN = {"job": "send", "payload": {"user_id": 7}}
@@ -91,6 +93,22 @@ async def test_a_flood_of_what_is_unknown_gets_a_short_answer(api: httpx.AsyncCl
     answer = await api.get(f"{V1}/runs?{query}")
     assert len(problem(answer, 422, "unknown_parameter")["errors"]) == 20
     assert len(answer.content) < 20_000
+
+
+@pytest.mark.slow
+async def test_what_is_refused_is_not_sent_back_whole(api: httpx.AsyncClient) -> None:
+    """A large value in each field of each body."""
+    described = create_api(rota.App(embedded=False, server={"token": TOKEN})).openapi()
+    schemas, large = described["components"]["schemas"], "a" * 100_000
+    for path, methods in described["paths"].items():
+        address = re.sub(r"\{[^}]+\}", "1", path)
+        for method, operation in methods.items():
+            for name in re.findall(r"schemas/(\w+)", str(operation.get("requestBody", ""))):
+                for field in schemas[name].get("properties", ()):
+                    for value in (large, [large], {large: large}):
+                        answer = await api.request(method, address, json={field: value})
+                        about = f"{method} {path} {field}: {answer.text[:300]}"
+                        assert answer.is_success or len(answer.content) < 50_000, about
 
 
 @pytest.mark.parametrize(

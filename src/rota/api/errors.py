@@ -90,6 +90,7 @@ _UNKNOWN = "unknown_field"
 # The number of problems that are listed for one request.
 MOST_PROBLEMS = 20
 _LONGEST_NAME = 200
+_LONGEST_TEXT = 2000
 _log = get_logger("api")
 _QUIET_SECONDS = 30.0
 
@@ -148,12 +149,22 @@ class ProblemError(HTTPException):
             "hint": self.hint,
             "errors": self.problems,
         }
-        return content | {name: value for name, value in more.items() if value is not None}
+        found = content | {name: value for name, value in more.items() if value is not None}
+        return {name: _cut(value) for name, value in found.items()}
 
     def response(self) -> JSONResponse:
         return JSONResponse(
             self.body(), self.status_code, headers=self.headers, media_type=MEDIA_TYPE
         )
+
+
+def _cut(value: Any) -> Any:
+    """Cut texts that quote a large value of the request."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_TEXT else f"{value[:_LONGEST_TEXT]}…"
+    if isinstance(value, Mapping):
+        return {name: _cut(one) for name, one in value.items()}
+    return [_cut(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def as_problem(error: errors.RotaError, words: Words = API) -> ProblemError:
