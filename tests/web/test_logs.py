@@ -51,6 +51,37 @@ async def test_lines_are_found_newest_first_with_their_fields(web: Browser, line
     assert 'href="/runs/2"' in page
 
 
+_MANY = """
+INSERT INTO rota.logs (at, run_id, worker, attempt, seq, level, job, message)
+SELECT rota.now() - n * interval '10 s', 1, 1, 1, n, 'info', 'send',
+       CASE WHEN n %% %s = 0 THEN 'paid twice' ELSE 'paid' END
+FROM generate_series(1, 8000) n
+"""
+
+
+@pytest.mark.parametrize(("one_of", "count"), [(1300, "6 lines"), (9000, "0 lines")])
+async def test_the_count_of_a_search_that_found_all_is_exact(
+    web: Browser, conn: Conn, one_of: int, count: str
+) -> None:
+    make_partitions(conn, 2)
+    conn.execute(_MANY, [one_of])
+    page = await web.get("/logs?q=paid+twice")
+    assert re.search(r"<h2>\s*(.*?)\s*</h2>", page)[1] == count  # type: ignore[index]
+    lines = int(count.split()[0])
+    assert page.count("data-key=") == lines
+    assert f"Lines over time: {lines} in all" in page
+
+
+async def test_a_count_is_at_least_what_is_on_the_page(web: Browser, conn: Conn) -> None:
+    make_partitions(conn, 2)
+    conn.execute(_MANY, [70])
+    page = await web.get("/logs?q=twice")
+    assert page.count("data-key=") == 100
+    assert int(re.search(r"At least (\d+) lines", page)[1]) >= 100  # type: ignore[index]
+    assert int(re.search(r"about (\d+), from a sample", page)[1]) >= 100  # type: ignore[index]
+    assert int(re.search(r"Lines over time: (\d+) in all", page)[1]) >= 100  # type: ignore[index]
+
+
 async def test_hostile_text_is_text_and_keeps_its_lines(web: Browser, lines: None) -> None:
     page = await web.get("/logs")
     assert "<script>alert" not in page

@@ -92,6 +92,9 @@ async def _found(scope: PageScope, query: LogQuery) -> LogsPage:
         **query.filters,
     )
     volume = await _volume(scope, query)
+    if volume is not None:
+        are_all = query.cursor is None and found.cursor is None
+        volume = volume.beside(found.lines, are_all=are_all)
     now, zone = await scope.now(), zone_of(scope.request)
     return LogsPage(
         query=query,
