@@ -137,7 +137,7 @@ NOT_PAGES = frozenset(
     {
         "/live",
         "/navigation",
-        "/runs/complete",
+        "/complete/runs",
         "/runs/{id:int}/payload.json",
         "/runs/{id:int}/result.json",
         "/logs/stream",

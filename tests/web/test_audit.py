@@ -60,9 +60,10 @@ async def test_a_filter(
 
 async def test_a_filter_that_is_none(web: Browser, deeds: rota.App) -> None:
     await web.get("/audit?q=colour:red", 422)
-    assert "unknown filter colour" in web.text
+    assert "Unknown filter colour" in web.text
     await web.get("/audit?since=soon", 422)
-    assert "invalid since 'soon'" in web.text
+    assert "Since must be a time, not 'soon'" in web.text
+    assert 'value="since:soon"' in web.page
     await web.get("/audit?noun=nothing")
     assert "No entry matches this filter" in web.text
     assert "Remove “noun nothing”" in web.text

@@ -13,8 +13,9 @@ import pytest
 from starlette.datastructures import QueryParams
 
 import rota
+from rota.web.filters.list_query import Part
+from rota.web.filters.logs import LogQuery
 from rota.web.log_lines import mark
-from rota.web.log_query import LogQuery
 from rota.web.pages import logs
 from rota.web.pages.log_tail import event_of, with_gap
 from tests.loglines import make_partitions, write
@@ -240,7 +241,7 @@ async def test_a_stream_says_what_it_leaves_out(
     """To whoever was away for half an hour; not where nothing was written meanwhile."""
     write(conn, "missed", 1200, run=7, job="send")
     now = datetime.now(UTC)
-    query, last = LogQuery(parts=(("job", job),)), now - timedelta(minutes=30)
+    query, last = LogQuery((Part("job", job),)), now - timedelta(minutes=30)
     looks = shop.logs.follow(job=job, seconds=600, poll=0)
     heard = with_gap(looks, shop.logs, query, last, now)
     shown = {"query": query, "zone": UTC, "now": now, "root": "/ops"}
@@ -282,5 +283,6 @@ def test_marks_escape() -> None:
 
 
 def test_all_levels_chosen_is_no_filter() -> None:
-    query = LogQuery(levels=("debug", "info", "warning", "error"))
+    levels = ("debug", "info", "warning", "error")
+    query = LogQuery(tuple(Part("level", level) for level in levels))
     assert query.toggled("critical") == "/logs"

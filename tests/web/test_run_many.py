@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 import rota
+from rota.model.run_counts import StateCount
+from rota.model.states import RUN_STATES
 from rota.testing import run_due
+from rota.web.pages import runs
 from tests.web.conftest import Browser
 
 
@@ -115,6 +118,28 @@ async def test_what_cannot_be_asked(web: Browser, query: str) -> None:
     await web.get(f"/runs/selected?{query}", 422)
 
 
+async def test_counts_are_at_least_what_is_on_the_page(
+    web: Browser, shop: rota.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the time was enough for."""
+
+    async def none(*args: Any, **kwargs: Any) -> list[StateCount]:
+        return [StateCount(state, 0, False) for state in RUN_STATES]
+
+    monkeypatch.setattr(runs, "_counts", none)
+    for n in range(7):
+        await shop.runs.enqueue("send", {"user_id": 98 if n else 7})
+    await web.get("/runs?payload=user_id=98")
+    assert "All 6 " in web.text
+    assert 'data-count="6"' in web.page
+    for _ in range(50):
+        await shop.runs.enqueue("send", {"user_id": 98})
+    await web.get("/runs?payload=user_id=98&state=queued")
+    assert "All 50+ " in web.text
+    assert "Queued 50+ " in web.text
+    assert 'data-count="50+"' in web.page
+
+
 async def test_a_list_without_a_filter_offers_no_all(web: Browser, shop: rota.App) -> None:
     await shop.runs.enqueue("send", {"user_id": 1})
     await web.get("/runs")
@@ -137,15 +162,17 @@ async def test_filters_by_instant_are_in_the_viewers_zone(
 async def test_completion(web: Browser, shop: rota.App) -> None:
     await shop.runs.enqueue("send", {"user_id": 1}, tags=["board"], tenant="acme")
     for query, offered in (
-        ("", "queue: its queue"), ("jo", "job: its job"), ("state:fa", "failed"),
+        ("", "queue: Filter by queue."), ("jo", "job: Filter by job."), ("state:fa", "failed"),
         ("job:se", "send"), ("queue:ma", "mail"), ("tag:bo", "board"), ("tenant:a", "acme"),
         ("since:2", "24h"), ("en", "send"), ("1", "open this run"),
-        ("lamp", "text: lamp in payload or error"), ("job:zzz", "No suggestions"),
+        ("lamp", "text: lamp Text in the payload"), ("job:zzz", "No suggestions"),
+        ("payload:", "payload:user_id= integer"), ("payload:user_id=", "user_id=1"),
+        ("-stat", "state:"), ("not state:fa", "failed"), ("job:send tag:bo", "board"),
     ):  # fmt: skip
-        await web.get(f"/runs/complete?q={query}", **{"X-Rota-Part": "offers"})
+        await web.get(f"/complete/runs?q={query}", **{"X-Rota-Part": "offers"})
         assert offered in web.text, query
         assert "<nav" not in web.page
-    await web.get("/runs/complete?q=job:se&state=failed&tag=x")
+    await web.get("/complete/runs?q=job:se&state=failed&tag=x")
     assert "/runs?state=failed&amp;tag=x&amp;job=send" in web.page
 
 

@@ -15,9 +15,9 @@ from rota.errors import FilterError
 from rota.model.run_filter import RunFilter
 from rota.testing import run_due
 from rota.web.expected import Expected, expected_of
+from rota.web.filters.runs import RunQuery
 from rota.web.frames import parts_of
 from rota.web.life_picture import picture_of
-from rota.web.run_query import RunQuery
 from rota.web.run_text import told_of
 from tests.web.conftest import Browser
 
@@ -74,8 +74,49 @@ async def test_what_somebody_types(web: Browser, shop: rota.App) -> None:
     assert web.response.url.query == b"tenant=a&text=refused", "no job is called so"
     await web.get("/runs?tenant=a&q=send state:failed")
     assert web.response.url.query == b"tenant=a&job=send&state=failed"
-    await web.get("/runs?q=colour:red", 422)
-    assert "unknown filter colour" in web.text
+    await web.get("/runs?q=order 98")
+    assert web.response.url.query == b"text=order&text=98"
+    await web.get('/runs?q=-job:send not state:failed -refused "not found"')
+    assert web.response.url.query == b"-job=send&-state=failed&-text=refused&text=not+found"
+    assert "not job send" in web.text
+    await web.get("/runs?q=not found")
+    assert web.response.url.query == b"text=not&text=found"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("colour:red", "Unknown filter colour"), ("state:nope", "Choose from blocked"),
+        ("job:", "Job needs a value"), ("-since:2h", "Since cannot be left out"),
+        ("worker:x clean", "Worker must be a whole number"), ("payload:x", "KEY:VALUE"),
+    ],
+)  # fmt: skip
+async def test_a_typo_leaves_the_list_and_what_was_typed(
+    web: Browser, shop: rota.App, typed: str, said: str
+) -> None:
+    run = await shop.runs.enqueue("clean", {"days": 1})
+    await shop.runs.enqueue("send", {"user_id": 1})
+    await web.get(f"/runs?job=clean&q={typed}", 422)
+    assert said in web.text
+    assert f'value="{typed}"' in web.page
+    assert "Remove the filter job clean" in web.page
+    assert web.page.count("data-row") == 1
+    assert f">{run.id}</a>" in web.page
+    assert 'name="all"' not in web.page, "an action would take more than was meant"
+    await web.get(f"/runs?job=clean&q={typed}", **{"X-Rota-Part": "list"})
+    assert said in web.text
+
+
+async def test_what_is_left_out_of_the_list(web: Browser, shop: rota.App) -> None:
+    run = await shop.runs.enqueue("send", {"user_id": 98})
+    other = await shop.runs.enqueue("clean", {"days": 98})
+    for query, there in (
+        ("-job=clean", True), ("-job=send", False), ("text=98&-text=days", True),
+        ("-payload=user_id=98", False), ("text=user_id&text=98", True), ("-state=queued", None),
+    ):  # fmt: skip
+        await web.get(f"/runs?{query}")
+        assert (f">{run.id}</a>" in web.page) is (there is True), query
+        assert (f">{other.id}</a>" in web.page) is (there is False), query
 
 
 @pytest.mark.parametrize(
@@ -84,8 +125,7 @@ async def test_what_somebody_types(web: Browser, shop: rota.App) -> None:
 )
 async def test_a_filter_that_makes_no_sense(web: Browser, query: str) -> None:
     await web.get(f"/runs?{query}", 422)
-
-    assert "Invalid request" in web.text
+    assert 'role="alert"' in web.page
 
 
 async def test_pages_by_key(web: Browser, shop: rota.App) -> None:
@@ -176,7 +216,7 @@ def test_a_filter_is_an_address_and_back() -> None:
     ]
     assert query.tab("running") == "/runs?job=a+b&since=24h&state=running"
     with pytest.raises(FilterError):
-        _ = RunQuery.read(QueryParams("since=x")).filters
+        RunQuery.read(QueryParams("since=x")).checked()
 
 
 def test_a_traceback_in_parts() -> None:

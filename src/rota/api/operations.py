@@ -29,7 +29,7 @@ from rota.api.pages import page_of
 from rota.api.paths import address, is_creation, path_of
 from rota.api.routing import router
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Limit, Metadata, Seconds, read_cursor, read_metadata
+from rota.api.schemas.values import Cursor, Limit, Pairs, Seconds, read_cursor, read_metadata
 from rota.api.schemas.views import Body, ChangeBody, examples, name_of, page, view_of
 from rota.api.state import RequestScope, Scoped
 from rota.errors import RotaError
@@ -267,6 +267,10 @@ def _description(one: Argument) -> str:
     return one.field.help + choices + means + every
 
 
+def _repeated(one: Argument) -> str:
+    return f"{one.field.help.rstrip('.')}; repeatable."
+
+
 def _type(one: Argument) -> Any:
     field, kind = one.field, one.type
     bounds: dict[str, Any] = {"ge": _whole(field.least), "le": _whole(field.most)}
@@ -285,8 +289,8 @@ def _type(one: Argument) -> Any:
             shown = [str(field.example or "2h"), "2026-03-08T09:00:00Z"]
             schema = {"type": "string", "examples": shown}
             kind = Annotated[Any, BeforeValidator(_reader(one)), WithJsonSchema(schema)]
-        case "words":
-            word: Any = _text(one)
+        case "words" | "several":
+            word: Any = Literal[one.words] if one.words else _text(one)
             kind = Annotated[list[word], Field(min_length=int(one.is_optional), max_length=1000)]
         case "object":
             kind = _object(one.type)
@@ -337,10 +341,14 @@ def target_of(one: Argument) -> inspect.Parameter:
 
 def query_of(one: Argument) -> inspect.Parameter:
     if one.kind == "pairs":
-        read: Any = Annotated[Metadata, AfterValidator(read_metadata)]
+        pairs = Annotated[Pairs, Query(alias=one.singular, description=_repeated(one))]
+        read: Any = Annotated[pairs, AfterValidator(read_metadata)]
         return inspect.Parameter(one.name, _PARAMETER, annotation=read, default=None)
     default = inspect.Parameter.empty if one.is_required else _default(one)
-    about = Query(description=_description(one))
+    if one.kind == "several":
+        about = Query(alias=one.singular, description=_repeated(one))
+    else:
+        about = Query(description=_description(one))
     annotated: Any = Annotated[_type(one), about]
     return inspect.Parameter(one.name, _PARAMETER, annotation=annotated, default=default)
 

@@ -212,12 +212,12 @@ _COMPLETE = {
 _METAVARS = {
     "flag": "", "whole": "N", "number": "N", "duration": "90s", "moment": "2h|TIME",
     "choice": "WORD", "words": "A,B", "text": "TEXT", "object": "JSON", "pairs": "KEY:VALUE",
-    "selection": f"NAME|{ALL}", "numbers": "N",
+    "selection": f"NAME|{ALL}", "numbers": "N", "several": "TEXT",
 }  # fmt: skip
 
 
 # How several texts of one flag are joined.
-_REPEATABLE = {"pairs": "\n", "selection": ",", "numbers": ","}
+_REPEATABLE = {"pairs": "\n", "selection": ",", "numbers": ",", "several": "\n"}
 
 
 def _help(one: Argument) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
 
 from rota.model.asked import BIGGEST_ID, OfTenant, Since, Until
+from rota.model.exclusion import Exclude
 from rota.model.fields import Field
 
 EntryId = Annotated[int, Field("Audit entry ID.", 12, least=1, most=BIGGEST_ID, metavar="ID")]
@@ -26,15 +28,30 @@ class AuditFilters(TypedDict, total=False):
             "Filter by type of object: run, job, schedule, queue, worker, …",
             "queue",
             metavar="NOUN",
+            word="noun",
         ),
     ]
     object_id: Annotated[
         str | None,
-        Field("Filter by name or ID of the object.", "mail", longest=400, metavar="NAME|ID"),
+        Field(
+            "Filter by name or ID of the object.",
+            "mail",
+            longest=400,
+            metavar="NAME|ID",
+            word="name",
+        ),
     ]
     tenant: OfTenant
+    text: Annotated[
+        str | Sequence[str] | None,
+        Field(
+            "Text in the actor, the action, the object or the reason; all of them if there are "
+            "several.", "provider", shortest=1, longest=400, metavar="TEXT",
+        ),
+    ]  # fmt: skip
     since: Since
     until: Until
+    exclude: Exclude
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal, TypedDict
 
+from rota.model.asked import OfJob
+from rota.model.exclusion import Exclude
 from rota.model.fields import Field
 
 Standing = Literal["new", "back", "known", "handled", "quiet"]
@@ -19,13 +22,25 @@ GroupId = Annotated[str, Field("Error group ID.", "5f1c09a2be41", longest=40)]
 
 
 class ErrorFilters(TypedDict, total=False):
-    """Filters of `app.errors.list`, for type checkers. `text` matches the type, the message or the
-    location."""
+    """Filters of lists of error groups."""
 
-    standings: tuple[Standing, ...] | None
-    job: str | None
-    text: str | None
-    system: bool
+    standings: Annotated[
+        str | Sequence[str] | None,
+        Field(
+            "Filter by standing.", "new", "Standing", short="standing", metavar="STANDING",
+            choices=dict.fromkeys(STANDINGS, ""),
+        ),
+    ]  # fmt: skip
+    job: OfJob
+    text: Annotated[
+        str | Sequence[str] | None,
+        Field(
+            "Text in the type, message or location; all of them if there are several.", "refused",
+            shortest=1, longest=400, metavar="TEXT",
+        ),
+    ]  # fmt: skip
+    system: Annotated[bool | None, Field("Include errors of Rota's own jobs.", True)]
+    exclude: Exclude
 
 
 @dataclass(frozen=True, slots=True)

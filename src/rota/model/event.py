@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self, TypedDict
 
 from rota.model.asked import OfJob, OfTenant, Since, Until
 from rota.model.durations import Duration
+from rota.model.exclusion import Exclude
 from rota.model.fields import BIGGEST_ID, Field
 from rota.model.formatting import duration
 from rota.model.instants import LONGEST_SECONDS
@@ -97,9 +98,16 @@ class EventFilters(TypedDict, total=False):
             },
         ),
     ]  # fmt: skip
-    text: Annotated[str | None, Field("Text in the payload.", "lamp", metavar="TEXT")]
+    text: Annotated[
+        str | Sequence[str] | None,
+        Field(
+            "Text in the name or the payload; all of them if there are several.", "lamp",
+            shortest=1, longest=400, metavar="TEXT",
+        ),
+    ]  # fmt: skip
     since: Since
     until: Until
+    exclude: Exclude
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -106,6 +107,12 @@ def _read_numbers(argument: Argument, value: Any) -> list[int]:
     return found
 
 
+def _read_several(argument: Argument, value: Any) -> list[str]:
+    """One text, or a list of them."""
+    found = _read_words(argument, [value] if isinstance(value, str) else value)
+    return [_read_choice(argument, one) for one in found] if argument.words else found
+
+
 def _read_text(argument: Argument, value: Any) -> str:
     if not isinstance(value, str):
         raise argument.wrong(f"{{field}} must be a string, not {value!r}")
@@ -152,6 +159,7 @@ READERS: dict[Kind, Callable[[Argument, Any], Any]] = {
     "moment": _read_moment, "choice": _read_choice, "words": _read_words, "text": _read_text,
     "object": _read_object, "pairs": _read_pairs, "selection": _read_selection,
     "numbers": _read_numbers,
+    "several": _read_several,
 }  # fmt: skip
 
 
@@ -186,12 +194,21 @@ def _plain(text: str) -> str | int:
 
 
 def _parse_pairs(argument: Argument, text: str) -> dict[str, str]:
-    """`team:billing`, one in a line."""
-    found = [one.partition(":") for one in text.splitlines()]
-    for key, colon, _ in found:
-        if not key or not colon:
-            raise argument.wrong(f"{{field}} {key!r} is not KEY:VALUE; write team:billing")
-    return {key: value for key, _, value in found}
+    """`team:billing` or `team=billing`, one in a line."""
+    found = [_PAIR.fullmatch(one) for one in text.splitlines()]
+    for one, line in zip(found, text.splitlines(), strict=True):
+        if one is None:
+            raise argument.wrong(f"{{field}} {line!r} is not KEY:VALUE; write team:billing")
+    return {one[1]: one[2] for one in found if one is not None}
+
+
+_PAIR = re.compile(r"([^:=]+)[:=](.*)")
+
+
+def _parse_several(argument: Argument, text: str) -> list[str]:
+    """One in a line; words of a choice also as `a,b`."""
+    lines = text.splitlines()
+    return [word for line in lines for word in _split(line)] if argument.words else lines
 
 
 def _parse_whole(text: str) -> int | str:
@@ -210,16 +227,18 @@ def _split(text: str) -> list[str]:
     return [one.strip() for one in text.split(",") if one.strip()]
 
 
+_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 # The kinds whose texts are not their values. A text that cannot be parsed is left for the reader to
 # refuse.
 PARSERS: dict[Kind, Callable[[Argument, str, Any], Any]] = {
     "whole": lambda _, text, local: _parse_whole(text),
     "number": lambda _, text, local: _parse_number(text),
-    "flag": lambda _, text, local: {"true": True, "false": False}.get(text, text),
+    "flag": lambda _, text, local: _FLAGS.get(text.lower(), text),
     "words": lambda _, text, local: _split(text),
     "numbers": lambda _, text, local: [_parse_whole(one) for one in _split(text)],
     "moment": lambda _, text, local: read_moment(text, local) or text,
     "object": lambda argument, text, local: _parse_object(argument, text),
     "pairs": lambda argument, text, local: _parse_pairs(argument, text),
     "selection": lambda _, text, local: text == ALL or _split(text),
+    "several": lambda argument, text, local: _parse_several(argument, text),
 }

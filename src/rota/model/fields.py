@@ -14,7 +14,7 @@ import inspect
 import json
 import math
 from collections import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -45,7 +45,7 @@ Moment = datetime | timedelta | str
 Plain = str | int | float | bool
 Kind = Literal[
     "flag", "whole", "number", "duration", "moment", "choice", "words", "text", "object", "pairs",
-    "selection", "numbers",
+    "selection", "numbers", "several",
 ]  # fmt: skip
 
 _KINDS: dict[Any, Kind] = {
@@ -53,6 +53,7 @@ _KINDS: dict[Any, Kind] = {
     list[int]: "numbers",
     frozenset(get_args(Duration)): "duration", frozenset(get_args(Moment)): "moment",
     Mapping[str, Plain]: "pairs", frozenset({bool, list[str]}): "selection",
+    frozenset({str, Sequence[str]}): "several",
 }  # fmt: skip
 # The default of a setting: it keeps its value.
 UNCHANGED: Any = ...
@@ -71,9 +72,10 @@ class Field:
     `longest` the characters of a text; `choices` says what each word of a Literal means, or lists
     the words that a selection takes. `none` is the word that people type for no value, and
     `none_means` what that does. `is_long`: pages show a large input. `short` is the name of the
-    flag, if that is not the name of the field. `endless` is the word for a duration without end.
-    `is_argument`: the command line takes it as an argument though it may be left out. `letter` is a
-    flag of one letter."""
+    flag, if that is not the name of the field; a filter that is repeated value by value has it in
+    addresses too. `word` is its name in the filter of a page, where people type it. `endless` is
+    the word for a duration without end. `is_argument`: the command line takes it as an argument
+    though it may be left out. `letter` is a flag of one letter."""
 
     help: str
     example: Any = None
@@ -91,6 +93,7 @@ class Field:
     endless: str = ""
     is_argument: bool = False
     letter: str = ""
+    word: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +140,20 @@ class Argument:
         return f"--{name.replace('_', '-')}"
 
     @property
+    def singular(self) -> str:
+        """Its name where it is given value by value: `state=failed&state=cancelled`."""
+        return self.field.short.replace("-", "_") or self.name
+
+    @property
+    def word(self) -> str:
+        """Its name in the filter of a page: `state:failed`."""
+        return self.field.word or self.singular
+
+    @property
     def words(self) -> tuple[str, ...]:
-        """The choices of a Literal."""
+        """The choices: of a Literal, or each of several words."""
+        if self.kind == "several":
+            return tuple(self.field.choices or ())
         return get_args(self.type) if self.kind == "choice" else ()
 
     def read(self, value: Any) -> Any:
@@ -156,6 +171,8 @@ class Argument:
         """A value in words, for people."""
         if value is None:
             return self.field.none_means or self.field.none
+        if self.kind == "several":
+            return ", ".join(value)
         if self.field.choices:
             return self.field.choices[value]
         if self.kind == "duration":
@@ -229,6 +246,7 @@ def arguments_of(function: Callable[..., Any]) -> tuple[Argument, ...]:
     return tuple(found)
 
 
+@cache
 def settings_of(hint: Any) -> tuple[Argument, ...]:
     """The fields of a TypedDict, or of one behind `**`."""
     settings = get_args(hint)[0] if get_origin(hint) is Unpack else hint

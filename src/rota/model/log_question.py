@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
-from rota.errors import SearchError
+from rota.errors import FilterError, SearchError
 from rota.model.asked import OfJob, OfQueue, OfTenant
 from rota.model.durations import Duration
-from rota.model.fields import BIGGEST_ID, Check, Field, Moment
+from rota.model.exclusion import Exclude, read_exclusions
+from rota.model.fields import BIGGEST_ID, Field, Moment
 from rota.model.log import LEVELS, Level, LogKey, levels_from
 from rota.model.log_text import LogText
 
 MOST_LINES = 1000
 _NOTHING = LogText()
-
-
-def _check_levels(name: str, levels: list[str]) -> list[str]:
-    for level in levels:
-        if level not in LEVELS:
-            raise ValueError(f"{name} {level!r} is not a choice; choose from {', '.join(LEVELS)}")
-    return levels
 
 
 SearchTerms = Annotated[
@@ -57,18 +52,21 @@ class LogFilters(TypedDict, total=False):
         ),
     ]  # fmt: skip
     attempt: OfAttempt
-    level: Annotated[Level | None, Field("Minimum level.", metavar="LEVEL")]
+    level: Annotated[Level | None, Field("Minimum level.", metavar="LEVEL", word="minimum")]
     levels: Annotated[
-        list[str] | None,
-        Field("Only lines of these levels.", ["info", "error"]),
-        Check(_check_levels),
-    ]
+        str | Sequence[str] | None,
+        Field(
+            "Only lines of these levels.", "error", word="level", metavar="LEVEL",
+            choices=dict.fromkeys(LEVELS, ""),
+        ),
+    ]  # fmt: skip
     tenant: OfTenant
     queue: OfQueue
     worker: Annotated[
         int | None,
         Field("Only lines written by this worker.", 3, least=1, most=BIGGEST_ID, metavar="ID"),
     ]
+    exclude: Exclude
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +86,7 @@ class LogQuestion:
     until: Moment | None = None
     limit: int = 100
     cursor: LogKey | None = None
+    exclude: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(
@@ -111,6 +110,7 @@ class LogQuestion:
             until=until,
             limit=limit,
             cursor=LogKey.parse(cursor) if cursor else None,
+            exclude=_exclusions(known.pop("exclude", None)),
             **known,
         )
 
@@ -131,4 +131,13 @@ class LogQuestion:
             "values": [value for _, value in self.text.fields],
             "other_names": [name for name, _ in self.text.other_fields],
             "other_values": [value for _, value in self.text.other_fields],
+            "not_names": [name for name, _ in self.exclude],
+            "not_values": [value for _, value in self.exclude],
         }
+
+
+def _exclusions(given: str | Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+    try:
+        return read_exclusions(given, LogFilters)
+    except FilterError as error:
+        raise error.retold(SearchError) from None

@@ -37,3 +37,10 @@ class StateCount:
     state: str
     runs: int
     is_exact: bool
+
+    def beside(self, runs: int, *, are_all: bool) -> StateCount:
+        """The count beside a page with so many runs in this state: exact if these are all,
+        otherwise at least what is on the page."""
+        if are_all:
+            return StateCount(self.state, runs, True)
+        return self if self.runs >= runs else StateCount(self.state, runs, self.is_exact)

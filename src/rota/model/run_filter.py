@@ -5,47 +5,100 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Self, TypedDict
+from typing import Annotated, Any, Self, TypedDict
 
-from rota.errors import FilterError
+from rota.errors import FilterError, InputError
+from rota.model.asked import BIGGEST_ID, OfJob, OfQueue, OfTenant
+from rota.model.exclusion import Exclude, read_exclusions
+from rota.model.fields import Field, Moment, Plain, settings_of
 from rota.model.run import RunInfo
-from rota.model.states import END_STATES, RETRIABLE_STATES, RunState, wanted_states
+from rota.model.states import END_STATES, RETRIABLE_STATES, RUN_STATES
 
 
 class RunFilters(TypedDict, total=False):
-    """Filters of `app.runs.list` and of bulk actions, for type checkers."""
+    """Filters of lists of runs and of bulk actions."""
 
-    states: Sequence[str] | None
-    state: str | Sequence[str] | None  # another name, as in the API and the command line
-    job: str | None
-    queue: str | None
-    tenant: str | None
-    tag: str | None
-    key: str | None
-    schedule: str | None
-    worker: int | None
-    text: str | None
-    error: str | None
-    error_group: str | None
-    payload_fields: Mapping[str, Any] | None
-    since: datetime | timedelta | None
-    until: datetime | timedelta | None
-    ended_since: datetime | timedelta | None
-    ended_until: datetime | timedelta | None
-    dead: bool | None
-    handled: bool | None
-    system: bool | None
+    states: Annotated[
+        str | Sequence[str] | None,
+        Field(
+            "Filter by state.", "failed", "State", short="state", metavar="STATE",
+            choices=dict.fromkeys(RUN_STATES, ""),
+        ),
+    ]  # fmt: skip
+    state: str | Sequence[str] | None  # another name of `states`, for Python
+    job: OfJob
+    queue: OfQueue
+    tenant: OfTenant
+    tag: Annotated[str | None, Field("Filter by tag.", "vip", longest=100, metavar="TAG")]
+    key: Annotated[
+        str | None, Field("Filter by idempotency key.", "order-7", longest=400, metavar="KEY")
+    ]
+    schedule: Annotated[
+        str | None,
+        Field(
+            "Only runs of this schedule, including manual runs and backfills.", "digest",
+            metavar="NAME",
+        ),
+    ]  # fmt: skip
+    worker: Annotated[
+        int | None,
+        Field(
+            "Only runs whose current or last worker is this one.", 3, least=0, most=BIGGEST_ID,
+            metavar="ID",
+        ),
+    ]  # fmt: skip
+    text: Annotated[
+        str | Sequence[str] | None,
+        Field(
+            "Text in the payload, the last error or its type; all of them if there are several.",
+            "refused", shortest=1, longest=400, metavar="TEXT",
+        ),
+    ]  # fmt: skip
+    error: Annotated[
+        str | None,
+        Field("Text in the last error or its type.", "refused", shortest=1, longest=400),
+    ]
+    error_group: Annotated[
+        str | None,
+        Field(
+            "Only runs whose last error belongs to this error group.", "5f0c…", longest=40,
+            metavar="ID", word="group",
+        ),
+    ]  # fmt: skip
+    payload_fields: Annotated[
+        Mapping[str, Plain] | None,
+        Field(
+            "A field of the payload and its value, e.g. customer.id:7.", {"customer.id": 7},
+            "Payload", short="payload-field", word="payload", metavar="FIELD:VALUE",
+        ),
+    ]  # fmt: skip
+    since: Annotated[
+        Moment | None, Field("Created at this time or later: a time, or how long ago.", "24h")
+    ]
+    until: Annotated[
+        Moment | None, Field("Created before this time: a time, or how long ago.", "1h")
+    ]
+    ended_since: Annotated[
+        Moment | None, Field("Finished at this time or later: a time, or how long ago.", "24h")
+    ]
+    ended_until: Annotated[
+        Moment | None, Field("Finished before this time: a time, or how long ago.", "1h")
+    ]
+    dead: Annotated[bool | None, Field("Only dead letters: runs that failed permanently.", True)]
+    handled: Annotated[
+        bool | None, Field("Only dead letters that are handled (true), or not (false).", False)
+    ]
+    system: Annotated[bool | None, Field("Include runs of Rota's own jobs.", True)]
+    exclude: Exclude
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs: all that match every given filter. `since` and `until` are times of the creation,
-    `ended_since` and `ended_until` of the end; the upper bound is exclusive, and a timedelta counts
-    back from now, by the database's clock. `text` is part of the payload, of the last error or of
-    its type, `error` only of the latter two; `payload_fields` are names (`customer.id`) with
-    values, compared as text. `dead`: only runs that failed permanently; `handled`: only those of
-    them that are marked as handled (True) or not (False). Runs of Rota's own jobs are omitted,
-    unless `system` is set or a job, queue, schedule or error group is given."""
+    """Which runs: all that match every given filter and none of `exclude`. `since` and `until` are
+    times of the creation, `ended_since` and `ended_until` of the end; the upper bound is exclusive,
+    and a timedelta counts back from now, by the database's clock. `payload_fields` are names
+    (`customer.id`) with values, compared as text. Runs of Rota's own jobs are omitted, unless
+    `system` is set or a job, queue, schedule or error group is given."""
 
     states: tuple[str, ...] | None = None
     job: str | None = None
@@ -55,7 +108,7 @@ class RunFilter:
     key: str | None = None
     schedule: str | None = None
     worker: int | None = None
-    text: str | None = None
+    text: tuple[str, ...] | None = None
     error: str | None = None
     error_group: str | None = None
     payload_fields: Mapping[str, Any] | None = None
@@ -66,35 +119,36 @@ class RunFilter:
     dead: bool = False
     handled: bool | None = None
     system: bool = False
+    exclude: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, given: RunFilters) -> Self:
         """Raise FilterError for a value that no run can have."""
-        for name in given:
-            if name not in RunFilters.__annotations__:
-                there = ", ".join(RunFilters.__annotations__)
-                raise FilterError(f"unknown filter {name}", hint=f"choose from {there}")
-        values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-        states = wanted_states(values.pop("state", None), values.pop("states", None), RunState)
-        if states is not None:
-            values["states"] = states
-        if "payload_fields" in values:
-            values["payload_fields"] = _check_fields(values["payload_fields"])
+        known = {one.name: one for one in settings_of(RunFilters)}
+        values: dict[str, Any] = {}
+        for name, value in _with_one_name(given).items():
+            if name not in known:
+                raise FilterError(f"unknown filter {name}", hint=f"choose from {', '.join(known)}")
+            try:
+                read = known[name].read(value)
+            except InputError as error:
+                raise error.retold(FilterError) from None
+            # No state is none of them; nothing else can be asked for by an empty list.
+            if read is not None and (name == "states" or read not in ([], {})):
+                values[name] = tuple(read) if isinstance(read, list) else read
+        values["exclude"] = read_exclusions(values.get("exclude"), RunFilters)
         return cls(**values)
 
     @classmethod
-    def from_json(cls, given: dict[str, Any]) -> Self:
+    def from_json(cls, given: Any) -> Self:
         """Read what `as_json` wrote, perhaps in another release: raise FilterError for unknown
         filters, because ignoring them would match more runs."""
-        values: Any = {
-            name: datetime.fromisoformat(value) if _is_time(cls, name) else value
-            for name, value in given.items()
-        }
-        return cls.of(values)
+        return cls.of(given)
 
     def as_json(self) -> dict[str, Any]:
         """Return the filters that are set. Times are instants."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["exclude"] = tuple(f"{name}:{value}" for name, value in self.exclude)
         return {
             name: value.isoformat() if isinstance(value, datetime) else value
             for name, value in values.items()
@@ -128,12 +182,20 @@ class RunFilter:
         """Whether the filter needs a value that no index has."""
         parts = (self.job, self.queue, self.tag, self.error, self.worker)
         times = (self.ended_since, self.ended_until, self.handled)
-        return self.reads_payloads or any(part is not None for part in (*parts, *times))
+        wanted = any(part is not None for part in (*parts, *times))
+        return wanted or self.reads_payloads or bool(self.exclude)
 
     @property
     def reads_payloads(self) -> bool:
         """Whether whole payloads are read, which may be large."""
-        return self.text is not None or self.payload_fields is not None
+        is_left_out = any(name in ("text", "payload") for name, _ in self.exclude)
+        return self.text is not None or self.payload_fields is not None or is_left_out
+
+    @property
+    def reads_errors(self) -> bool:
+        """Whether types of errors are compared."""
+        is_left_out = any(name in ("text", "error") for name, _ in self.exclude)
+        return self.text is not None or self.error is not None or is_left_out
 
     @property
     def wanted_states(self) -> list[str] | None:
@@ -160,14 +222,10 @@ class RunPage:
     searched_to: datetime | None = None
 
 
-def _check_fields(given: Any) -> dict[str, Any] | None:
-    if not isinstance(given, Mapping) or any(not isinstance(it, str) or not it for it in given):
-        raise FilterError(
-            "payload_fields must map fields to values", hint='for example {"customer.id": 7}'
-        )
-    return dict(given) or None
-
-
-def _is_time(cls: type[RunFilter], name: str) -> bool:
-    field = cls.__dataclass_fields__.get(name)
-    return field is not None and "datetime" in str(field.type)
+def _with_one_name(given: Any) -> dict[str, Any]:
+    """The filters, where `state` is another name of `states`."""
+    found = dict(given)
+    if found.get("state") is not None and found.get("states") is not None:
+        raise FilterError("state and states are the same filter; pass only one of them")
+    state = found.pop("state", None)
+    return found if state is None else found | {"states": state}

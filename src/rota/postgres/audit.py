@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from rota.errors import AuditEntryNotFound
-from rota.model.audit import AuditEntry
+from rota.model.audit import AuditEntry, AuditFilters
+from rota.model.exclusion import read_exclusions
 from rota.model.field_values import past_instant
 from rota.model.fields import Moment
 from rota.model.page import PAGE_BYTES, Page
 from rota.postgres.clock import read_clock
-from rota.postgres.pages import read_page
+from rota.postgres.pages import excluded, like, read_page
 from rota.postgres.plans import Execute, Plan, call
 
 T = TypeVar("T")
@@ -62,8 +63,11 @@ def page_audit(
     **filters: Any,
 ) -> Plan[Page[AuditEntry]]:
     now = yield from read_clock()
-    params = dict.fromkeys(_FILTERS) | filters
+    texts = filters.pop("text", None)
+    exclude = read_exclusions(filters.pop("exclude", None), AuditFilters)
+    params = dict.fromkeys(_FILTERS) | filters | excluded(exclude)
     params |= {
+        "texts": [like(text) for text in texts] if texts else None,
         "since": past_instant(since, now),
         "until": past_instant(until, now),
         "value_bytes": value_bytes,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Unpack
 
 from rota.errors import EventNotFound, WatchNotFound
 from rota.model.event import BindingInfo, EventFilters, EventInfo
+from rota.model.exclusion import read_exclusions
 from rota.model.field_values import past_instant
 from rota.model.fields import Moment
 from rota.model.nearest import listed
@@ -15,7 +16,7 @@ from rota.model.page import PAGE_BYTES, Page
 from rota.model.table_watch import Received, Refusal, Replayed, WatchInfo
 from rota.postgres.audit import act_as, write_audit
 from rota.postgres.clock import read_clock
-from rota.postgres.pages import like, read_page
+from rota.postgres.pages import excluded, like, read_page
 from rota.postgres.plans import Execute, Plan, Rows
 from rota.postgres.queries import Query, each
 
@@ -109,13 +110,15 @@ def _wanted(filters: EventFilters) -> dict[str, Any]:
     }
     if "*" in found.get("name", ""):
         found["pattern"] = found.pop("name")
-    if "text" in found:
-        found["text"] = like(found["text"])
-    return found
+    texts = found.pop("text", None)
+    words = [texts] if isinstance(texts, str) else texts
+    found["texts"] = [like(text) for text in words] if words else None
+    return found | excluded(read_exclusions(found.pop("exclude", None), EventFilters))
 
 
 def find_event(event_id: int) -> Plan[EventInfo]:
-    params = dict.fromkeys((*_FILTERS, "since", "until", "value_bytes")) | {"id": event_id}
+    params = dict.fromkeys((*_FILTERS, "since", "until", "value_bytes")) | _wanted({})
+    params |= {"id": event_id}
     found = yield from read_page(
         "events/list", params, EventInfo, order="newest", cursor=None, limit=1
     )

@@ -99,6 +99,15 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def excluded(given: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return what a list leaves out, as its statement compares it."""
+    return {
+        "not_names": [name for name, _ in given],
+        "not_values": [value for _, value in given],
+        "not_patterns": [like(value) for _, value in given],
+    }
+
+
 def like(text: str) -> str:
     """Return a LIKE pattern that matches the text anywhere."""
     plain = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -23,6 +23,7 @@ from rota.web import api_reference, nav
 from rota.web.access import Authenticator, Viewer
 from rota.web.api_reference import Reference
 from rota.web.context import Flash, Frame, Page
+from rota.web.filters.list_query import ListQuery
 from rota.web.forecasts import Forecasts
 from rota.web.forms import CAME_FROM
 from rota.web.render import render
@@ -121,6 +122,12 @@ class PageScope(RequestScope):
         `/jobs/a/delete` lead elsewhere than to `/jobs/a`, so that is gone."""
         subject = self.request.url.path.removeprefix(self.root).rpartition("/")[0]
         return unquote(_bare(came)) != unquote(subject) or _bare(came) == _bare(path)
+
+    async def show_list(self, page: Page, query: ListQuery) -> Response:
+        """Return the page of a list. What could not be read of its filter is said beside it; a part
+        that is renewed is renewed even then."""
+        is_part = "x-rota-part" in self.request.headers
+        return await self.show(page, status=200 if is_part else query.status)
 
     async def _shell(self, section: str, token: str, is_offline: bool) -> Frame:
         cookies = self.request.cookies

@@ -60,6 +60,7 @@ def environment() -> jinja2.Environment:
     # For all templates, and for blocks that are rendered alone, which have no imports.
     found.globals["ui"] = found.get_template("_ui.html").module
     found.globals["forms"] = found.get_template("_inputs.html").module
+    found.globals["filter"] = found.get_template("_filter.html").module
     found.globals["log"] = found.get_template("_log.html").module
     why: Any = found.get_template("_why.html").module
     found.globals["why_panel"] = why.panel

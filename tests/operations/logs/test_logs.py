@@ -184,8 +184,8 @@ async def test_more_lines_at_one_instant_than_a_step_looks_at(
         ("!?", {}, "needs a letter"),
         ("", {"cursor": "x"}, "not a search cursor"),
         ("", {"cursor": "1.2.3"}, "not a search cursor"),
-        ("", {"level": "loud"}, "level .loud. is not a choice"),
-        ("", {"levels": ["loud"]}, "levels .loud. is not a choice"),
+        ("", {"level": "loud"}, "is not a choice"),
+        ("", {"levels": ["loud"]}, "is not a choice"),
         ("", {"limit": 0}, "limit"),
         ("", {"limit": 1001}, "limit"),
         ("", {"since": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001

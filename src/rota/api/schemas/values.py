@@ -110,6 +110,7 @@ PayloadField = Annotated[
         examples=["customer.id:7"],
     ),
 ]
+Pairs = list[Annotated[str, StringConstraints(pattern="^[^:]+:", max_length=1000)]] | None
 ScheduleName = Annotated[str, Path(min_length=1, max_length=200, description="Schedule name.")]
 
 

@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from rota.errors import ErrorGroupNotFound, FilterError
+from rota.errors import ErrorGroupNotFound, FilterError, InputError
 from rota.model.error_group import (
-    STANDINGS,
     ErrorDetails,
     ErrorFacet,
     ErrorFilters,
@@ -18,9 +17,11 @@ from rota.model.error_group import (
     ErrorPage,
     Share,
 )
+from rota.model.exclusion import read_exclusions
+from rota.model.fields import settings_of
 from rota.model.page import Page
 from rota.postgres.clock import read_clock
-from rota.postgres.pages import check_filters, check_order, like, read_page
+from rota.postgres.pages import check_filters, check_order, excluded, like, read_page
 from rota.postgres.plans import Execute, Plan, Rows, call
 
 _BIN = 600
@@ -114,17 +115,18 @@ def find_error(group: str, *, since: datetime | timedelta) -> Plan[ErrorDetails]
 
 
 def _parameters(filters: ErrorFilters) -> dict[str, Any]:
-    standings, text = filters.get("standings"), filters.get("text")
-    for standing in standings or ():
-        if standing not in STANDINGS:
-            raise FilterError(
-                f"unknown standing {standing!r}", hint=f"choose from {', '.join(STANDINGS)}"
-            )
+    declared = {one.name: one for one in settings_of(ErrorFilters)}
+    try:
+        found = {name: declared[name].read(value) for name, value in filters.items()}
+    except InputError as error:
+        raise error.retold(FilterError) from None
+    texts = found.get("text")
     return {
-        "standings": None if standings is None else list(standings),
-        "job": filters.get("job"),
-        "pattern": None if text is None else like(text),
-        "system": bool(filters.get("system")),
+        "standings": found.get("standings"),
+        "job": found.get("job"),
+        "texts": [like(text) for text in texts] if texts else None,
+        "system": bool(found.get("system")),
+        **excluded(read_exclusions(found.get("exclude"), ErrorFilters)),
     }
 
 

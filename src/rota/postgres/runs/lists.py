@@ -24,7 +24,7 @@ from rota.model.run_counts import RunCount, RunCounts, StateCount
 from rota.model.run_filter import RunFilter, RunPage
 from rota.model.states import END_STATES, OPEN_STATES, RETRIABLE_STATES
 from rota.postgres.clock import read_clock
-from rota.postgres.pages import check_order, like, wanted_metadata
+from rota.postgres.pages import check_order, excluded, like, wanted_metadata
 from rota.postgres.plans import Execute, Plan, Rows, call
 
 SYSTEM_QUEUE = "rota.system"
@@ -51,7 +51,6 @@ class _Search:
     seconds: float = _PORTION_SECONDS
     # Error groups of the wanted error type.
     error_groups: list[str] | None = None
-    text_groups: list[str] | None = None
 
     def portion(self) -> tuple[int, int]:
         if self.is_oldest:
@@ -210,8 +209,7 @@ def _portion_of(
     low, high = search.portion()
     (mark,) = yield Execute("runs/created_after", {"id": low + 1})
     own = {"low": low, "high": high, "ended_after": mark["since"], "begun_at": begun_at}
-    groups = {"error_groups": search.error_groups, "text_groups": search.text_groups}
-    return _parameters(wanted) | own | groups
+    return _parameters(wanted) | own | {"error_groups": search.error_groups}
 
 
 def _begin(statement: str, wanted: RunFilter, cursor: int | None) -> Plan[_Search]:
@@ -227,10 +225,9 @@ def _begin(statement: str, wanted: RunFilter, cursor: int | None) -> Plan[_Searc
         search.low = max(search.low, cursor)
     elif cursor is not None:
         search.high = min(search.high, cursor - 1)
-    if wanted.error is not None or wanted.text is not None:
+    if wanted.reads_errors:
         yield from call("fold_errors")
         search.error_groups = yield from _groups_of(wanted.error)
-        search.text_groups = yield from _groups_of(wanted.text)
     return search
 
 
@@ -249,8 +246,8 @@ def _first_portion(wanted: RunFilter, highest: int) -> int:
 
 
 def _in_json(text: str) -> str:
-    """Return the text as escaped in a JSON payload."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+    """Return a pattern of the text as escaped in a JSON payload."""
+    return like(json.dumps(text, ensure_ascii=False)[1:-1])
 
 
 _TIMES = ("since", "until", "ended_since", "ended_until")
@@ -283,8 +280,8 @@ def _parameters(wanted: RunFilter) -> dict[str, Any]:
         "key": wanted.key,
         "schedule": wanted.schedule,
         "worker": wanted.worker,
-        "text": None if wanted.text is None else like(wanted.text),
-        "text_in_json": None if wanted.text is None else like(_in_json(wanted.text)),
+        "texts": None if wanted.text is None else [like(text) for text in wanted.text],
+        "texts_in_json": None if wanted.text is None else [_in_json(text) for text in wanted.text],
         "error": None if wanted.error is None else like(wanted.error),
         "error_group": wanted.error_group,
         "payload_fields": wanted_metadata(wanted.payload_fields),
@@ -293,6 +290,8 @@ def _parameters(wanted: RunFilter) -> dict[str, Any]:
         "ended_since": wanted.ended_since,
         "ended_until": wanted.ended_until,
         "is_handled": wanted.handled,
+        **excluded(wanted.exclude),
+        "not_in_json": [_in_json(value) for _, value in wanted.exclude],
     }
 
 

@@ -69,7 +69,7 @@ $$;
 
 -- The words of a line, without the escapes of its fields. Cut, because a tsvector holds less than a megabyte and one
 -- line must not stop an index.
--- Called by: many.
+-- Called by: index_log_words, next_log_index, sql/logs/fitting.sql.
 CREATE FUNCTION rota.line_words(message text, fields jsonb) RETURNS tsvector LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT to_tsvector('simple', rota.plain_words(left(message, 100000)))
         || to_tsvector('simple', rota.plain_words(regexp_replace(

@@ -371,7 +371,7 @@ DECLARE
     high bigint := (SELECT s.last_value + 1 FROM rota.run_ids s);
     made bigint;
     known constant text[] := '{states,job,queue,tenant,tag,key,schedule,worker,text,error,error_group,payload_fields,'
-        'since,until,ended_since,ended_until,dead,handled,system}';
+        'since,until,ended_since,ended_until,dead,handled,system,exclude}';
     odd  text;
 BEGIN
     -- Left out, it would fit more runs than somebody meant.

@@ -844,8 +844,7 @@ CREATE FUNCTION rota.other_names(of_job text) RETURNS SETOF text LANGUAGE sql ST
 $$;
 
 -- All names of a job, as other_names, with the given one first: what is counted and written by name is read by each.
--- Called by: sql/errors/count_groups.sql, sql/errors/list.sql, sql/logs/start.sql, sql/schedules/requirements.sql,
--- sql/stats/clock.sql, sql/stats/ended.sql, sql/stats/jobs.sql, sql/stats/series.sql.
+-- Called by: many.
 CREATE FUNCTION rota.names_of(of_job text) RETURNS text[] LANGUAGE sql STABLE STRICT SET jit = off AS $$
     SELECT ARRAY[of_job] || ARRAY(SELECT rota.other_names(of_job))
 $$;

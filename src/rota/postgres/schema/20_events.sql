@@ -55,7 +55,8 @@ CREATE TABLE rota.event_bindings (
 CREATE INDEX event_bindings_patterns ON rota.event_bindings (like_pattern) WHERE is_pattern;
 
 -- An event's pattern as one of LIKE: * stands for any characters.
--- Called by: follow_bindings, replay_events, sql/events/list.sql, sql/events/list_oldest.sql.
+-- Called by: follow_bindings, replay_events, sql/events/list.sql, sql/events/list_named.sql,
+-- sql/events/list_named_oldest.sql, sql/events/list_oldest.sql.
 CREATE FUNCTION rota.like_event(pattern text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT replace(replace(replace(replace(pattern, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
 $$;

@@ -14,9 +14,9 @@ from starlette.routing import Route
 from rota.api.schemas.values import read_cursor
 from rota.model.audit import AuditEntry
 from rota.model.cursors import write_cursor
-from rota.web.audit_query import AuditQuery
 from rota.web.audit_words import brief, deeds
 from rota.web.context import Page
+from rota.web.filters.audit import AuditQuery
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.schedule_values import label_of
 
@@ -88,6 +88,8 @@ class AuditEntryPage(Page):
 async def list_entries(request: Request) -> Response:
     scope = PageScope(request)
     query = AuditQuery.read(request.query_params, zone_of(request))
+    if request.query_params.get("q", "").strip() and not query.error:
+        return scope.go(query.path())
     found = await scope.audit.page(
         cursor=read_cursor(_KIND, query.cursor, int), limit=_LOOKED_AT, **query.filters
     )
@@ -95,7 +97,7 @@ async def list_entries(request: Request) -> Response:
     last = shown[-1][-1].id if shown else None
     has_more = found.cursor is not None or (shown and last != found.items[-1].id)
     onward = query.at(write_cursor(_KIND, last)) if has_more else None
-    return await scope.show(AuditPage([row_of(*deed) for deed in shown], query, onward))
+    return await scope.show_list(AuditPage([row_of(*deed) for deed in shown], query, onward), query)
 
 
 async def show_entry(request: Request) -> Response:

@@ -14,9 +14,9 @@ from rota.model.audit import AuditEntry
 from rota.model.bulk_action import BulkAction
 from rota.model.cursors import write_cursor
 from rota.web.context import Page
+from rota.web.filters.runs import RunQuery
 from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope
-from rota.web.run_query import RunQuery
 
 PAGE_SIZE = 50
 _KIND = "bulk"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,9 +17,9 @@ from rota.model.error_group import ErrorDetails, ErrorFacet, ErrorGroup
 from rota.model.run_counts import RunCounts
 from rota.web import frames
 from rota.web.context import Page
-from rota.web.error_query import RANGES, TABS, ErrorQuery
+from rota.web.filters.errors import RANGE_WORDS, RANGES, TABS, ErrorQuery
 from rota.web.operations import routes_of
-from rota.web.page_scope import PageScope
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.runs import RunRow
 
 PAGE_SIZE = 50
@@ -111,30 +112,32 @@ class ErrorPage(Page):
 
 async def list_errors(request: Request) -> Response:
     scope = PageScope(request)
-    query = ErrorQuery.read(request.query_params)
+    query = ErrorQuery.read(request.query_params, zone_of(request))
+    if request.query_params.get("q", "").strip() and not query.error:
+        return scope.go(query.path())
     # Handled and quiet groups are listed whatever range is counted.
     is_active = query.tab in ("open", "news")
     found = await scope.errors.page(
         since=RANGES[query.span] if is_active else None, counted=RANGES[query.span],
-        order="most" if query.most else "last", cursor=query.cursor, limit=PAGE_SIZE,
-        **query.filters,
+        order="most" if query.is_most else "last", cursor=query.place, limit=PAGE_SIZE,
+        **query.listed,
     )  # fmt: skip
     standings = found.standings
     if is_active:
-        standings = await scope.errors.standings(**query.filters) | standings
+        standings = await scope.errors.standings(**query.listed) | standings
     page = ErrorsPage(
         query=query,
         rows=[Row.of(group) for group in found.groups],
         tabs=[_tab(key, query, standings) for key in TABS],
-        ranges=_ranges(query.span, lambda key: query.path(span=key)),
+        ranges=_ranges(query.span, lambda key: query.path(range=key)),
         orders=[
-            Choice("Most recent", query.path(most=False), not query.most),
-            Choice("Most failures", query.path(most=True), query.most),
+            Choice("Most recent", query.path(order=None), not query.is_most),
+            Choice("Most failures", query.path(order="most"), query.is_most),
         ],
         failures=found.failures,
-        older=None if found.cursor is None else query.path(cursor=found.cursor),
+        older=query.at(None if found.cursor is None else json.dumps(found.cursor)),
     )
-    return await scope.show(page)
+    return await scope.show_list(page, query)
 
 
 async def show_error(request: Request) -> Response:
@@ -153,7 +156,7 @@ async def show_error(request: Request) -> Response:
         path=path,
         look=look,
         word=word,
-        span_words=ErrorQuery(span=span).words,
+        span_words=RANGE_WORDS[span],
         ranges=_ranges(span, lambda key: path if key == "24h" else f"{path}?range={key}"),
         trace=frames.parts_of(details.traceback) if details.traceback else [],
         traits=[trait for trait in details.traits if trait.name != "job" or len(trait.shares) > 1],

@@ -14,7 +14,7 @@ from rota.api.schemas.values import read_cursor
 from rota.model.cursors import write_cursor
 from rota.model.event import BindingInfo, EventInfo, where_from
 from rota.web.context import Page
-from rota.web.event_query import EventQuery
+from rota.web.filters.audit import EventQuery
 from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope, zone_of
 
@@ -80,11 +80,15 @@ def _started(event: EventInfo) -> str:
 async def list_events(request: Request) -> Response:
     scope = PageScope(request)
     query = EventQuery.read(request.query_params, zone_of(request))
+    if request.query_params.get("q", "").strip() and not query.error:
+        return scope.go(query.path())
     found = await scope.events.page(
         cursor=read_cursor(_KIND, query.cursor, int), limit=PAGE_SIZE, **query.filters
     )
-    onward = found.cursor and query.at(write_cursor(_KIND, *found.cursor))
-    return await scope.show(EventsPage([row_of(it) for it in found.items], query, onward or None))
+    onward = query.at(write_cursor(_KIND, *found.cursor) if found.cursor else None)
+    return await scope.show_list(
+        EventsPage([row_of(it) for it in found.items], query, onward), query
+    )
 
 
 async def show_event(request: Request) -> Response:

@@ -21,8 +21,8 @@ from rota.model.log import LogKey, LogLine
 from rota.operations.logs.logs import Logs
 from rota.operations.logs.tail import MOST_LINES, WINDOW_SECONDS
 from rota.web.context import Page
+from rota.web.filters.logs import LogQuery, Stretch
 from rota.web.log_lines import LogRow
-from rota.web.log_query import LogQuery, Stretch
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.logs import Choice, levels_of
 from rota.web.render import render_gap, render_lines
@@ -60,8 +60,8 @@ class TailPage(Page):
 
 async def tail(request: Request) -> Response:
     scope = PageScope(request)
-    query = LogQuery.read(request.query_params, "/logs/tail")
-    if request.query_params.get("q", "").strip() not in ("", query.text):
+    query = LogQuery.read(request.query_params, zone_of(request), place="/logs/tail")
+    if not query.error and request.query_params.get("q", "").strip() not in ("", query.text):
         return scope.go(query.path())
     try:
         found = await scope.logs.search(query.text, limit=FIRST_LINES, **query.filters)
@@ -70,18 +70,19 @@ async def tail(request: Request) -> Response:
         return await scope.show(page, status=422)
     rows = await _rows(scope, query, found.lines)
     earlier = query.path("/logs/earlier") if found.cursor else None
-    return await scope.show(TailPage(query, rows, levels_of(query, None), earlier, None))
+    page = TailPage(query, rows, levels_of(query, None), earlier, None)
+    return await scope.show(page, status=query.status)
 
 
 async def _rows(scope: PageScope, query: LogQuery, newest_first: list[LogLine]) -> list[LogRow]:
     now, zone = await scope.now(), zone_of(scope.request)
-    return [LogRow.of(line, zone, now, query.words) for line in reversed(newest_first)]
+    return [LogRow.of(line, zone, now, query.marked) for line in reversed(newest_first)]
 
 
 async def earlier(request: Request) -> Response:
     """Return the lines before the given key, the oldest first; a tail inserts them on top."""
     scope = PageScope(request)
-    query = LogQuery.read(request.query_params)
+    query = LogQuery.read(request.query_params, zone_of(request)).checked()
     found = await scope.logs.search(
         query.text, limit=FIRST_LINES, cursor=query.cursor, **query.filters
     )
@@ -95,7 +96,7 @@ async def stream(request: Request) -> Response:
     without either can tell that it is disconnected. `after` is the client's last line; after a long
     absence a `gap` says that lines between it and the next ones are left out."""
     scope = PageScope(request)
-    query = LogQuery.read(request.query_params)
+    query = LogQuery.read(request.query_params, zone_of(request)).checked()
     logs = scope.ask(scope.app.logs)
     # Refuse an invalid search before the stream begins.
     await logs.recent(query.text, seconds=0, limit=1, **query.filters)
@@ -109,7 +110,11 @@ async def stream(request: Request) -> Response:
 
 
 async def with_gap(
-    looks: AsyncGenerator[list[LogLine]], logs: Logs, query: LogQuery, last: datetime, now: datetime
+    looks: AsyncGenerator[list[LogLine]],
+    logs: Logs,
+    query: LogQuery,
+    last: datetime,
+    now: datetime,
 ) -> AsyncGenerator[list[LogLine] | Gap]:
     """Yield a gap first, if the first lines do not reach back to the client's last line."""
     async with aclosing(looks):
@@ -141,7 +146,7 @@ def event_of(
         return format_sse_event(event="gap", data_str=html)
     if not news:
         return format_sse_event(event="beat", data_str="")
-    html = render_lines([LogRow.of(line, zone, now, query.words) for line in news], root)
+    html = render_lines([LogRow.of(line, zone, now, query.marked) for line in news], root)
     return format_sse_event(event="lines", data_str=html, id=str(news[-1].key))
 
 

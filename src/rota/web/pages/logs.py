@@ -15,8 +15,8 @@ from rota.errors import RunNotFound, SearchError
 from rota.model.log import LEVELS, LogKey
 from rota.model.log_volume import LogVolume
 from rota.web.context import Page
+from rota.web.filters.logs import RANGES, LogQuery
 from rota.web.log_lines import GLYPHS, LogRow, as_json, as_text
-from rota.web.log_query import RANGES, LogQuery
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.words import refusal
 
@@ -72,14 +72,14 @@ class LogsPage(Page):
 
 async def search(request: Request) -> Response:
     scope = PageScope(request)
-    query = LogQuery.read(request.query_params)
-    if request.query_params.get("q", "").strip() not in ("", query.text):
+    query = LogQuery.read(request.query_params, zone_of(request))
+    if not query.error and request.query_params.get("q", "").strip() not in ("", query.text):
         return scope.go(query.path())  # the address then has each part of the typed text
     try:
         page = await _found(scope, query)
     except SearchError as error:
         return await scope.show(_nothing(query, refusal(error)), status=422)
-    return await scope.show(page)
+    return await scope.show(page, status=query.status)
 
 
 async def _found(scope: PageScope, query: LogQuery) -> LogsPage:
@@ -98,7 +98,7 @@ async def _found(scope: PageScope, query: LogQuery) -> LogsPage:
     now, zone = await scope.now(), zone_of(scope.request)
     return LogsPage(
         query=query,
-        lines=[LogRow.of(line, zone, now, query.words) for line in found.lines],
+        lines=[LogRow.of(line, zone, now, query.marked) for line in found.lines],
         volume=volume,
         bars=_bars(query, volume, zone),
         ranges=_ranges(query),
@@ -181,9 +181,9 @@ def levels_of(query: LogQuery, volume: LogVolume | None) -> list[Choice]:
 
 
 def _names(query: LogQuery, key: str, counts: dict[Any, int]) -> list[Choice]:
-    chosen = dict(query.parts).get(key)
+    chosen = query.get(key)
     return [
-        Choice(str(name), query.with_part(key, name), str(name) == chosen, count)
+        Choice(str(name), query.plus(key, str(name)), str(name) == chosen, count)
         for name, count in counts.items()
     ]
 
@@ -236,7 +236,7 @@ async def line(request: Request) -> Response:
 async def download(request: Request) -> Response:
     """Send the lines of the filter as text or as JSON lines, the newest first."""
     scope = PageScope(request)
-    query = LogQuery.read(request.query_params)
+    query = LogQuery.read(request.query_params, zone_of(request)).checked()
     is_json = request.query_params.get("as") == "json"
     first = await scope.logs.search(query.text, limit=1000, **query.stretch, **query.filters)
     name = "logs.jsonl" if is_json else "logs.txt"

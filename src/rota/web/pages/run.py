@@ -20,11 +20,12 @@ from rota.model.log import LEVELS
 from rota.model.run import RunInfo
 from rota.web.context import Page
 from rota.web.expected import Expected, expected_of
+from rota.web.filters.list_query import Part as FilterPart
+from rota.web.filters.logs import LogQuery
 from rota.web.frames import Part, parts_of
 from rota.web.life import LifeStep, steps_of
 from rota.web.life_picture import MOST_ATTEMPTS, LifePicture, picture_of
 from rota.web.log_lines import GLYPHS, LogRow
-from rota.web.log_query import LogQuery
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.logs import Choice
 from rota.web.pages.schedules import path_of
@@ -175,7 +176,8 @@ async def _log(scope: PageScope, run: RunInfo, now: datetime) -> RunLog:
     chosen = tuple(level for level in LEVELS if level in given.getlist("level"))
     chosen = () if len(chosen) == len(LEVELS) else chosen
     text = given.get("q", "").strip()[:1000]
-    query = LogQuery(text=text, levels=chosen, parts=(("run", str(run.id)),))
+    parts = [FilterPart("run", str(run.id)), *(FilterPart("level", level) for level in chosen)]
+    query = LogQuery(tuple(parts), text=text)
     lines, cursor, error = [], None, None
     try:
         found = await scope.logs.search(text, limit=LOG_LINES, **query.filters)
@@ -184,7 +186,7 @@ async def _log(scope: PageScope, run: RunInfo, now: datetime) -> RunLog:
         error = str(wrong)
     is_over = run.finished_at is not None and run.finished_at < now - _LATE_LINES
     return RunLog(
-        lines=[LogRow.of(line, zone_of(scope.request), now, query.words) for line in lines],
+        lines=[LogRow.of(line, zone_of(scope.request), now, query.marked) for line in lines],
         text=text,
         chosen=chosen,
         levels=[_level(run.id, level, chosen, text) for level in reversed(LEVELS)],

@@ -14,9 +14,9 @@ from rota.errors import FilterError
 from rota.model.bulk import FITTING, Action
 from rota.model.run_counts import RunCounts
 from rota.web.context import Page
+from rota.web.filters.runs import RunQuery
 from rota.web.forms import Form, read_form
 from rota.web.page_scope import PageScope, zone_of
-from rota.web.run_query import RunQuery
 from rota.web.time_text import plural
 from rota.web.words import refusal
 
@@ -42,7 +42,7 @@ class Picked:
         verb, ids = given.get("verb", ""), given.getlist("id")
         if verb not in FITTING:
             raise FilterError(f"unknown action {verb!r}", hint=f"choose from {', '.join(FITTING)}")
-        query = RunQuery.read(given, zone_of(request))
+        query = RunQuery.read(given, zone_of(request)).checked()
         if given.get("all") == "1":
             if not query.narrows:
                 raise FilterError("this would select every run", hint="filter the list first")

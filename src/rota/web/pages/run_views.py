@@ -12,9 +12,9 @@ from starlette.routing import Route
 
 from rota.errors import FilterError
 from rota.web.context import Page
+from rota.web.filters.runs import RunQuery
 from rota.web.forms import read_form
 from rota.web.page_scope import PageScope, zone_of
-from rota.web.run_query import RunQuery
 from rota.web.words import refusal
 
 
@@ -47,7 +47,7 @@ async def save(request: Request) -> Response:
     query = RunQuery.read(QueryParams(form.pairs), zone_of(request))
     name = form.get("name", "").strip()
     try:
-        _ = query.filters
+        query.checked()
         await scope.views.save(name, query.path().partition("?")[2], form.text("reason"))
     except FilterError as error:
         question = ViewQuestion(query, name, False, "/runs/views", refusal(error))

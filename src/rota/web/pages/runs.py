@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -16,11 +17,12 @@ from starlette.routing import Route
 from rota.model.bulk_action import BulkAction
 from rota.model.run import RunInfo
 from rota.model.run_counts import StateCount
+from rota.model.run_filter import RunFilter, RunPage
 from rota.model.run_view import RunView
 from rota.model.states import RUN_STATES
 from rota.web.context import Page
+from rota.web.filters.runs import RunQuery
 from rota.web.page_scope import PageScope, zone_of
-from rota.web.run_query import RunQuery
 from rota.web.run_text import Note, can_cancel, can_delete, can_retry, counted, note_of, told_of
 
 PAGE_SIZE = 50
@@ -129,17 +131,19 @@ class RunsPage(Page):
 
 async def list_runs(request: Request) -> Response:
     scope = PageScope(request)
-    query = RunQuery.read(request.query_params, zone_of(request))
-    if text := request.query_params.get("q", "").strip():
-        # A number is the id of a run; any other text narrows the list.
-        if text.isdecimal():
-            return scope.go(f"/runs/{text[:18]}")
-        return scope.go(query.with_text(text, {job.name for job in await scope.jobs.list()}).path())
+    typed = request.query_params.get("q", "").strip()
+    # A number is the id of a run; any other text narrows the list.
+    if typed.isdecimal():
+        return scope.go(f"/runs/{typed[:18]}")
+    names = {"job": {job.name for job in await scope.jobs.list()}} if typed else {}
+    query = RunQuery.read(request.query_params, zone_of(request), names)
+    if typed and not query.error:
+        return scope.go(query.path())
     seconds = _HEAVY_SECONDS if query.reads_payloads else _SECONDS
     found = await scope.runs.page(
-        limit=PAGE_SIZE, cursor=query.cursor, seconds=seconds, **query.filters
+        limit=PAGE_SIZE, cursor=query.after, seconds=seconds, **query.filters
     )
-    counts = {count.state: count for count in await _counts(scope, query)}
+    counts = _beside(query, found, await _counts(scope, query))
     now = await scope.now()
     types = await scope.errors.types({run.error_group for run in found.runs if run.error_group})
     page = RunsPage(
@@ -147,13 +151,13 @@ async def list_runs(request: Request) -> Response:
         query=query,
         tabs=_tabs(query, counts),
         matching=_matching(query, counts),
-        older=None if found.cursor is None else query.path(cursor=found.cursor),
+        older=query.at(None if found.cursor is None else str(found.cursor)),
         searched_to=found.searched_to,
         views=[_view(view, query) for view in await scope.views.list()],
         actions=list((await scope.bulk.page(is_open=True, limit=5)).items),
         kinds=await _kinds(scope, query) if query.dead else [],
     )
-    return await scope.show(page)
+    return await scope.show_list(page, query)
 
 
 async def _kinds(scope: PageScope, query: RunQuery) -> list[Kind]:
@@ -179,6 +183,24 @@ async def _counts(scope: PageScope, query: RunQuery) -> list[StateCount]:
     return await scope.web.run_counts.get(key, partial(scope.runs.counts, **query.filters))
 
 
+def _beside(query: RunQuery, page: RunPage, counts: list[StateCount]) -> dict[str, StateCount]:
+    """The counts, none of which is below what the page shows. The page has all that match if it is
+    the first one and there is no other."""
+    shown: Counter[str] = Counter(run.state for run in page.runs)
+    wanted = RunFilter.of(query.filters).wanted_states or RUN_STATES
+    is_whole = query.after is None and page.cursor is None
+    return {
+        it.state: it.beside(shown[it.state], are_all=is_whole and _has_all(query, it.state, wanted))
+        for it in counts
+    }
+
+
+def _has_all(query: RunQuery, state: str, wanted: Sequence[str]) -> bool:
+    """Whether the filter selects all runs in a state that it has otherwise: a dead letter is one of
+    those that failed."""
+    return state in wanted and not query.dead
+
+
 def _tabs(query: RunQuery, counts: dict[str, StateCount]) -> list[Tab]:
     return [
         Tab(None, query.tab(None), _told(list(counts.values()))),
@@ -187,11 +209,11 @@ def _tabs(query: RunQuery, counts: dict[str, StateCount]) -> list[Tab]:
 
 
 def _matching(query: RunQuery, counts: dict[str, StateCount]) -> str:
-    """Return the count of the filter, with its states."""
+    """Return the count of the filter, with its states; empty if it is not counted."""
     if query.dead:
         return ""
-    states = [value for key, value in query.parts if key == "state"]
-    return _told([counts[state] for state in states or RUN_STATES if state in counts])
+    wanted = RunFilter.of(query.filters).wanted_states or RUN_STATES
+    return _told([counts[state] for state in wanted])
 
 
 def _told(counts: list[StateCount]) -> str:

@@ -17,7 +17,6 @@ function lineText(line) {
 document.addEventListener("click", (event) => {
   const copied = event.target.closest("[data-copy-line]");
   if (copied) return copyText(lineText(copied.closest(".l")));
-  if (event.target.closest("[data-copy-address]")) return copyText(location.href);
   if (event.target.closest("[data-wrap]")) return wrap(!document.body.classList.contains("nowrap-logs"));
   const line = event.target.closest(".log .l");
   if (!line || event.target.closest("a, button, summary, .more") || !getSelection().isCollapsed) return;
@@ -233,7 +232,7 @@ function startTails(from = document) {
 document.addEventListener("keydown", (event) => {
   if (event.key === "." && !event.ctrlKey && !event.target.closest("input, textarea, select, dialog[open]")) tails.forEach((one) => one.hold());
 });
-all("[data-copy-address], [data-wrap]").forEach((one) => { one.hidden = false; });
+all("[data-wrap]").forEach((one) => { one.hidden = false; });
 if (localStorage.getItem("rota-nowrap")) wrap(true);
 startTails();
 document.addEventListener("htmx:afterSwap", () => startTails());

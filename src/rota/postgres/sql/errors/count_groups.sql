@@ -8,5 +8,11 @@ FROM rota.errors e LEFT JOIN recent r ON r.error_group = e.id
 WHERE (%(system)s::boolean OR NOT e.is_system)
   AND (NOT %(is_active)s::boolean OR e.last_seen_at >= %(since)s::timestamptz)
   AND (%(job)s::text IS NULL OR EXISTS (SELECT FROM rota.error_counts c WHERE c.error_group = e.id AND c.job = ANY ((SELECT rota.names_of(%(job)s::text))::text[])))
-  AND (%(pattern)s::text IS NULL OR concat_ws(' ', e.error_type || ': ' || e.error, e.file, e.function) ILIKE %(pattern)s::text)
+  AND (%(texts)s::text[] IS NULL OR concat_ws(' ', e.error_type || ': ' || e.error, e.file, e.function) ILIKE ALL (%(texts)s::text[]))
+  AND (%(not_names)s::text[] = '{}' OR NOT EXISTS (
+      SELECT FROM unnest(%(not_names)s::text[], %(not_values)s::text[], %(not_patterns)s::text[]) x (name, wanted, pattern)
+      WHERE CASE x.name
+          WHEN 'standing' THEN e.standing = x.wanted
+          WHEN 'job' THEN EXISTS (SELECT FROM rota.error_counts c WHERE c.error_group = e.id AND c.job = ANY ((SELECT rota.names_of(x.wanted))::text[]))
+          ELSE concat_ws(' ', e.error_type || ': ' || e.error, e.file, e.function) ILIKE x.pattern END))
 GROUP BY e.standing

@@ -25,6 +25,12 @@ WHERE (%(id)s::text IS NULL OR e.id = %(id)s::text)
   AND (NOT %(is_active)s::boolean OR e.last_seen_at >= %(since)s::timestamptz)
   AND (%(standings)s::text[] IS NULL OR e.standing = ANY (%(standings)s::text[]))
   AND (%(job)s::text IS NULL OR EXISTS (SELECT FROM rota.error_counts c WHERE c.error_group = e.id AND c.job = ANY ((SELECT rota.names_of(%(job)s::text))::text[])))
-  AND (%(pattern)s::text IS NULL OR concat_ws(' ', e.error_type || ': ' || e.error, e.file, e.function) ILIKE %(pattern)s::text)
+  AND (%(texts)s::text[] IS NULL OR concat_ws(' ', e.error_type || ': ' || e.error, e.file, e.function) ILIKE ALL (%(texts)s::text[]))
+  AND (%(not_names)s::text[] = '{}' OR NOT EXISTS (
+      SELECT FROM unnest(%(not_names)s::text[], %(not_values)s::text[], %(not_patterns)s::text[]) x (name, wanted, pattern)
+      WHERE CASE x.name
+          WHEN 'standing' THEN e.standing = x.wanted
+          WHEN 'job' THEN EXISTS (SELECT FROM rota.error_counts c WHERE c.error_group = e.id AND c.job = ANY ((SELECT rota.names_of(x.wanted))::text[]))
+          ELSE concat_ws(' ', e.error_type || ': ' || e.error, e.file, e.function) ILIKE x.pattern END))
   AND (%(after)s::jsonb IS NULL OR (p.place, e.id) > ((%(after)s::jsonb ->> 0)::double precision, %(after)s::jsonb ->> 1))
 ORDER BY p.place, e.id LIMIT %(limit)s::integer

@@ -9,7 +9,16 @@ WHERE (%(id)s::bigint IS NULL OR e.id = %(id)s::bigint)
   AND (%(key)s::text IS NULL OR e.key = %(key)s::text)
   AND (%(job)s::text IS NULL OR e.deliveries @> jsonb_build_array(jsonb_build_object('job', %(job)s::text)))
   AND (%(outcome)s::text IS NULL OR rota.event_outcome(e.deliveries, e.duplicate_of) = %(outcome)s::text)
-  AND (%(text)s::text IS NULL OR e.payload::text ILIKE %(text)s::text)
+  AND (%(texts)s::text[] IS NULL OR e.name || ' ' || e.payload::text ILIKE ALL (%(texts)s::text[]))
+  AND (%(not_names)s::text[] = '{}' OR NOT EXISTS (
+      SELECT FROM unnest(%(not_names)s::text[], %(not_values)s::text[], %(not_patterns)s::text[]) x (name, wanted, pattern)
+      WHERE CASE x.name
+          WHEN 'name' THEN e.name LIKE rota.like_event(x.wanted)
+          WHEN 'tenant' THEN e.tenant = x.wanted
+          WHEN 'job' THEN e.deliveries @> jsonb_build_array(jsonb_build_object('job', x.wanted))
+          WHEN 'key' THEN e.key = x.wanted
+          WHEN 'outcome' THEN rota.event_outcome(e.deliveries, e.duplicate_of) = x.wanted
+          ELSE e.name || ' ' || e.payload::text ILIKE x.pattern END))
   AND (%(since)s::timestamptz IS NULL OR e.at >= %(since)s::timestamptz)
   AND (%(until)s::timestamptz IS NULL OR e.at < %(until)s::timestamptz)
   AND (%(after)s::jsonb IS NULL OR e.id > (%(after)s::jsonb ->> 0)::bigint)

@@ -4,21 +4,7 @@ WITH found AS MATERIALIZED (
     FROM rota.logs l
     WHERE l.at >= %(low)s::timestamptz AND l.at < %(high)s::timestamptz
           AND (l.at, l.run_id, l.attempt, l.seq) < (%(at)s::timestamptz, %(run_id)s::bigint, %(of_attempt)s::integer, %(seq)s::integer)
-          AND (%(jobs)s::text[] IS NULL OR l.job = ANY (%(jobs)s::text[]))
-          AND (%(levels)s::text[] IS NULL OR l.level = ANY (%(levels)s::text[]))
-          AND (%(tenant)s::text IS NULL OR l.tenant = %(tenant)s::text)
-          AND (%(worker)s::bigint IS NULL OR l.worker = %(worker)s::bigint)
-          AND (%(queue)s::text IS NULL OR l.job = ANY (%(sole)s::text[])
-               OR (l.job = ANY (%(mixed)s::text[]) AND EXISTS (SELECT FROM rota.runs r WHERE r.id = l.run_id AND r.queue = %(queue)s::text)))
-          AND (%(attempt)s::integer IS NULL OR l.attempt = %(attempt)s::integer)
-          AND (%(query)s::text IS NULL
-              OR (%(strangers)s::text[] <> '{}' AND NOT lower(l.message || ' ' || coalesce(l.fields::text, '')) LIKE ANY (%(strangers)s::text[]))
-              OR rota.line_words(l.message, l.fields) @@ %(query)s::text::tsquery)
-          AND (%(names)s::text[] = '{}' OR NOT EXISTS (
-              SELECT FROM unnest(%(names)s::text[], %(values)s::text[]) f (name, value)
-              WHERE coalesce(l.fields ->> f.name, l.fields #>> string_to_array(f.name, '.')) IS DISTINCT FROM f.value))
-          AND (%(other_names)s::text[] = '{}' OR NOT EXISTS (
-              SELECT FROM unnest(%(other_names)s::text[], %(other_values)s::text[]) f (name, value)
-              WHERE coalesce(l.fields ->> f.name, l.fields #>> string_to_array(f.name, '.')) = f.value))
+          AND
+{logs/fitting}
 )
 SELECT * FROM found ORDER BY at DESC, run_id DESC, attempt DESC, seq DESC LIMIT %(limit)s::integer

@@ -22,22 +22,8 @@ WITH looked AS MATERIALIZED (
     ) l
 ), found AS (
     SELECT l.n, l.level, l.job, l.worker FROM looked l
-    WHERE (%(levels)s::text[] IS NULL OR l.level = ANY (%(levels)s::text[]))
-      AND (%(tenant)s::text IS NULL OR l.tenant = %(tenant)s::text)
-      AND (%(worker)s::bigint IS NULL OR l.worker = %(worker)s::bigint)
-      AND (%(queue)s::text IS NULL OR l.job = ANY (%(sole)s::text[])
-           OR (l.job = ANY (%(mixed)s::text[]) AND EXISTS (SELECT FROM rota.runs r WHERE r.id = l.run_id AND r.queue = %(queue)s::text)))
-      AND (%(attempt)s::integer IS NULL OR l.attempt = %(attempt)s::integer)
-      AND (%(hints)s::text[] = '{}' OR lower(l.message || ' ' || coalesce(l.fields::text, '')) LIKE ALL (%(hints)s::text[]))
-      AND (%(query)s::text IS NULL
-           OR (%(strangers)s::text[] <> '{}' AND NOT lower(l.message || ' ' || coalesce(l.fields::text, '')) LIKE ANY (%(strangers)s::text[]))
-           OR rota.line_words(l.message, l.fields) @@ %(query)s::text::tsquery)
-      AND (%(names)s::text[] = '{}' OR NOT EXISTS (
-          SELECT FROM unnest(%(names)s::text[], %(values)s::text[]) f (name, value)
-          WHERE coalesce(l.fields ->> f.name, l.fields #>> string_to_array(f.name, '.')) IS DISTINCT FROM f.value))
-      AND (%(other_names)s::text[] = '{}' OR NOT EXISTS (
-          SELECT FROM unnest(%(other_names)s::text[], %(other_values)s::text[]) f (name, value)
-          WHERE coalesce(l.fields ->> f.name, l.fields #>> string_to_array(f.name, '.')) = f.value))
+    WHERE
+{logs/fitting}
 )
 SELECT 'step' AS kind, f.n, f.level AS name, NULL::bigint AS worker, count(*) AS lines, NULL::timestamptz AS edge FROM found f GROUP BY f.n, f.level
 UNION ALL SELECT 'cut', l.n, NULL, NULL, count(*), max(l.at) FROM looked l GROUP BY l.n HAVING count(*) >= %(most)s::integer

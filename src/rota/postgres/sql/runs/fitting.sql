@@ -21,8 +21,30 @@ WHERE id > %(low)s::bigint AND id <= %(high)s::bigint
   -- What succeeded has no error, and what waits after one has its group: spares looking.
   AND (%(error)s::text IS NULL OR ((NOT is_ended OR state <> 'succeeded') AND (is_ended OR error_group IS NOT NULL)
        AND (last_error ILIKE %(error)s::text OR error_group = ANY (%(error_groups)s::text[]))))
-  AND (%(text)s::text IS NULL OR last_error ILIKE %(text)s::text OR error_group = ANY (%(text_groups)s::text[])
-       OR payload::text ILIKE %(text_in_json)s::text)
+  -- Each of the words, wherever it is. A run that waits has the message of its last error only: its type is the group's.
+  AND (%(texts)s::text[] IS NULL OR NOT EXISTS (
+      SELECT FROM unnest(%(texts)s::text[], %(texts_in_json)s::text[]) w (pattern, in_json)
+      WHERE NOT (coalesce(last_error ILIKE w.pattern, false) OR payload::text ILIKE w.in_json
+                 OR EXISTS (SELECT FROM rota.error_groups g WHERE g.id = error_group AND g.error_type ILIKE w.pattern))))
+  AND (%(not_names)s::text[] = '{}' OR NOT EXISTS (
+      SELECT FROM unnest(%(not_names)s::text[], %(not_values)s::text[], %(not_patterns)s::text[], %(not_in_json)s::text[])
+          x (name, wanted, pattern, in_json)
+      WHERE CASE x.name
+          WHEN 'state' THEN state = x.wanted
+          WHEN 'job' THEN job = x.wanted OR job = ANY (ARRAY(SELECT rota.other_names(x.wanted)))
+          WHEN 'queue' THEN queue = x.wanted
+          WHEN 'tenant' THEN tenant = x.wanted
+          WHEN 'tag' THEN x.wanted = ANY (tags)
+          WHEN 'key' THEN key = x.wanted
+          WHEN 'schedule' THEN schedule = x.wanted
+          WHEN 'worker' THEN worker = x.wanted::bigint
+          WHEN 'group' THEN error_group = x.wanted
+          WHEN 'payload' THEN coalesce(payload ->> split_part(x.wanted, ':', 1), payload #>> string_to_array(split_part(x.wanted, ':', 1), '.'))
+              = substr(x.wanted, strpos(x.wanted, ':') + 1)
+          WHEN 'error' THEN last_error ILIKE x.pattern
+              OR EXISTS (SELECT FROM rota.error_groups g WHERE g.id = error_group AND g.error_type ILIKE x.pattern)
+          ELSE last_error ILIKE x.pattern OR payload::text ILIKE x.in_json
+              OR EXISTS (SELECT FROM rota.error_groups g WHERE g.id = error_group AND g.error_type ILIKE x.pattern) END))
   AND (%(payload_fields)s::jsonb IS NULL OR NOT EXISTS (
       SELECT FROM jsonb_each_text(%(payload_fields)s::jsonb) f
       WHERE coalesce(payload ->> f.key, payload #>> string_to_array(f.key, '.')) IS DISTINCT FROM f.value))
