@@ -35,6 +35,7 @@ def without(names: str, program: str) -> subprocess.CompletedProcess[str]:
     return run("-c", hidden + program)
 
 
+@pytest.mark.slow
 def test_the_base_declares_enqueues_waits_and_runs(database_url: str) -> None:
     done = run("-m", "tests.packaging.base", database_url)
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ from rota.postgres.statements import Statements
 from tests.database import Server
 from tests.plans.plans import Watch
 
-pytestmark = [pytest.mark.plans, pytest.mark.deep]
+pytestmark = pytest.mark.plans
 
 MANY = """
 INSERT INTO rota.audit (at, actor, db_user, action, object_type, object_id)

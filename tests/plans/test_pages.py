@@ -22,7 +22,7 @@ from tests.plans.plans import Watch
 from tests.plans.test_audit import drive
 from tests.sql_engine import Engine
 
-pytestmark = [pytest.mark.plans, pytest.mark.deep]
+pytestmark = pytest.mark.plans
 
 MANY = 10_000
 SCHEDULES = """

@@ -20,6 +20,8 @@ import rota.types
 from rota.operations.commands import AsyncCommands, Command
 from tests.faces import faces_of
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 RIGHT, WRONG = HERE / "right.py", HERE / "wrong.py"
 # How a command goes on, and what it is given: no part of its answer.
