@@ -27,6 +27,15 @@ def command_line(call: OperationCall) -> str:
     return shlex.join(words)
 
 
+def line_of(noun: str, verb: str, target: str | int | None = None, **arguments: Any) -> str:
+    return command_line(OperationCall(noun, verb, target, arguments))
+
+
+def of_tenant(tenant: str) -> dict[str, str]:
+    """The argument for what belongs to a tenant."""
+    return {"tenant": tenant} if tenant else {}
+
+
 @cache
 def find_operation(noun: str, verb: str) -> Operation | None:
     if noun not in NOUNS:

@@ -1,42 +1,57 @@
-"""Every command that an explanation advises can be run as it is printed."""
+"""Every command that an explanation, a check or a page advises can be run as it is printed.
+
+`tests/operations/reports` runs those of `why` and `attention` where they are provoked.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
-import shlex
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
 from typing import Any
 
 import psycopg
-import typer
+import pytest
 
-from rota.cli.program import command_of
+import rota
+from tests.printed import fault, run_printed
 
 ADVISED = "SELECT code, command FROM rota.reasons WHERE command IS NOT NULL ORDER BY code, command"
 # What stands in a command for options that only some facts need.
 PARTS = {"of": "--job work", "of_tenant": "--tenant acme "}
+PLACE = Path(rota.__file__).parent
 
 
-def parse(words: list[str]) -> None:
-    command: Any = command_of(words)
-    while hasattr(command, "commands"):
-        command, words = command.commands[words[0]], words[1:]
-    command.make_context("rota", words)
+def of_checks() -> Iterator[str]:
+    for path in sorted((PLACE / "operations" / "reports" / "checks").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and str(node.value).startswith("rota "):
+                yield str(node.value)
 
 
-def fault(text: str) -> str | None:
-    filled = re.sub(r"\{(\w+)\}", lambda it: PARTS.get(it[1], "1"), text)
-    program, *words = shlex.split(filled)
-    try:
-        parse(words)
-    except typer.Exit:
-        return None if words[-1] == "--help" else "it ends at once"
-    except Exception as error:
-        return str(error)
-    return None if program == "rota" else "it is none of rota"
+def of_pages() -> Iterator[str]:
+    for path in sorted((PLACE / "web" / "templates").rglob("*.html")):
+        found = re.findall(r'ui\.command\("(rota [^"]*)"\)', path.read_text(encoding="utf-8"))
+        yield from map(unescape, found)
 
 
-def test_they_are_complete(conn: psycopg.Connection[Any]) -> None:
+def test_those_of_why_are_complete(conn: psycopg.Connection[Any]) -> None:
     advised = conn.execute(ADVISED).fetchall()
     assert len(advised) > 50
-    faults = [(code, text, found) for code, text in advised if (found := fault(text))]
-    assert faults == []
+    filled = [
+        (code, re.sub(r"\{(\w+)\}", lambda it: PARTS.get(it[1], "1"), text))
+        for code, text in advised
+    ]
+    assert [(code, text, found) for code, text in filled if (found := fault(text))] == []
+
+
+@pytest.mark.parametrize("line", sorted(set(of_checks())))
+def test_those_of_checks_run(app_url: str, line: str) -> None:
+    assert run_printed(app_url, line) is None
+
+
+@pytest.mark.parametrize("line", sorted(set(of_pages())))
+def test_those_of_pages_are_complete(line: str) -> None:
+    assert fault(line) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import rota
 from rota.engine.metrics.rollups import Rollups
 from rota.model.attention import Attention, AttentionItem
+from tests.printed import run_printed
 from tests.scheduling import START, Schedules
 from tests.sql_engine import Engine
 
@@ -46,6 +48,8 @@ async def only(app: rota.App, kind: str) -> AttentionItem:
     assert [one.count for one in found.kinds if one.kind == kind] == [1]
     listed = [one.name for one in await app.schedules.list(attention=True)]
     assert listed == sorted({one.name for one in found.needs if one.subject == "schedule"})
+    assert need.command is not None
+    assert await asyncio.to_thread(run_printed, str(app.config.database_url), need.command) is None
     return need
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -28,8 +29,10 @@ def engine(conn: psycopg.Connection[Any]) -> Engine:
 
 
 @pytest.fixture
-def why(app: rota.App, engine: Engine) -> Asker:
-    return Asker(app, engine)
+def why(app: rota.App, engine: Engine) -> Iterator[Asker]:
+    asker = Asker(app, engine)
+    yield asker
+    asker.run_printed()
 
 
 def fill(app: rota.App, engine: Engine, when_full: Any = "refuse") -> list[int]:

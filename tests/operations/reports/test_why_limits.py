@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -23,8 +24,10 @@ def engine(conn: psycopg.Connection[Any]) -> Engine:
 
 
 @pytest.fixture
-def why(app: rota.App, engine: Engine) -> Asker:
-    return Asker(app, engine)
+def why(app: rota.App, engine: Engine) -> Iterator[Asker]:
+    asker = Asker(app, engine)
+    yield asker
+    asker.run_printed()
 
 
 def limit(engine: Engine, **changes: Any) -> None:

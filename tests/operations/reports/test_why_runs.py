@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -20,8 +21,10 @@ def engine(conn: psycopg.Connection[Any]) -> Engine:
 
 
 @pytest.fixture
-def why(app: rota.App, engine: Engine) -> Asker:
-    return Asker(app, engine)
+def why(app: rota.App, engine: Engine) -> Iterator[Asker]:
+    asker = Asker(app, engine)
+    yield asker
+    asker.run_printed()
 
 
 # It waits for a worker.

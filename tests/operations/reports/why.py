@@ -6,6 +6,7 @@ from typing import Any
 
 import rota
 from rota.model.why import Reason
+from tests.printed import run_printed
 from tests.sql_engine import Engine
 
 Reasons = dict[str, Reason]
@@ -17,6 +18,7 @@ class Asker:
     def __init__(self, app: rota.App, engine: Engine) -> None:
         self.app = app
         self.engine = engine
+        self._printed: list[str] = []
 
     def __call__(self, subject: object, kind: Any = None, tenant: str = "") -> Reasons:
         answer = self.app.why.sync(str(subject), kind=kind, tenant=tenant)
@@ -30,7 +32,14 @@ class Asker:
             assert ".." not in one.sentence, one.sentence
             assert one.next_step.endswith("."), one.next_step
             assert one.command is None or one.command.startswith("rota "), one.command
+        self._printed = [one.command for one in answer.reasons if one.command is not None]
         return found
+
+    def run_printed(self) -> None:
+        """Each command of the last answer runs as it is printed."""
+        url = str(self.app.config.database_url)
+        faults = [wrong for line in self._printed if (wrong := run_printed(url, line))]
+        assert not faults, faults
 
     def codes(self, subject: object, kind: Any = None, tenant: str = "") -> list[str]:
         return list(self(subject, kind, tenant))

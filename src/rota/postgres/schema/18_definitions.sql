@@ -827,8 +827,7 @@ BEGIN
 END $$;
 
 -- The name that a job has now, by any that it has or had; what no job is called stays as it is.
--- Called by: before_schedule, postgres/jobs.py, present_requires, put_schedule, put_schedules, retry_run,
--- sql/schedules/new_payloads.sql, sql/schedules/payload_problems.sql.
+-- Called by: many.
 CREATE FUNCTION rota.present_name(of_job text) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT coalesce((SELECT j.name FROM rota.jobs j WHERE j.name = of_job),
         (SELECT n.job FROM rota.job_names n WHERE n.alias = of_job), of_job)

@@ -409,10 +409,14 @@ DECLARE
         WHEN e.end_reason = 'unknown job' THEN 'job_never_known'
         ELSE 'run_failed' END;
     ask record;
+    -- It cannot be retried.
+    is_stuck boolean := NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = rota.present_name(e.job))
+        OR (e.key IS NOT NULL
+        AND EXISTS (SELECT FROM rota.why_key(e.id, e.tenant, e.job, e.key, true) k WHERE k.code = 'key_held'));
 BEGIN
     SELECT * INTO ask FROM rota.last_audit('run', e.id::text, e.tenant, '{run.cancelled}') WHERE code = 'run_cancelled';
     RETURN NEXT ROW(code, e.finished_at, NULL, ask.actor,
-        jsonb_build_object('run', e.id, 'queue', e.queue, 'job', e.job, 'attempt', e.attempt,
+        jsonb_build_object('is_stuck', is_stuck, 'run', e.id, 'queue', e.queue, 'job', e.job, 'attempt', e.attempt,
         'took', coalesce(' in ' || rota.duration_words(e.duration_ms / 1000), ''),
         'used', CASE e.attempts_used WHEN 1 THEN 'Its only attempt is used up.'
             ELSE format('All %s are used up.', rota.plural_words(e.attempts_used, 'attempt')) END,
@@ -1117,7 +1121,8 @@ BEGIN
         RETURN NEXT ROW('due', st.next_run_at, NULL, NULL, facts)::rota.finding;
     ELSE
         RETURN NEXT ROW(CASE WHEN st.moved_to IS NULL THEN 'waits_for_next' ELSE 'rescheduled' END, NULL,
-            st.next_run_at, NULL, facts)::rota.finding;
+            st.next_run_at, NULL, facts || jsonb_build_object('is_stuck', st.moved_to IS NULL
+            AND EXISTS (SELECT FROM rota.why_queue_full(lane))))::rota.finding;
     END IF;
 END $$;
 
@@ -1219,7 +1224,8 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT row_number() OVER (ORDER BY o.place, f.n), f.code, rota.fill_words(r.sentence, x.facts), f.since, f.until,
-           f.by_whom, rota.fill_words(r.next_step, x.facts), rota.fill_words(r.command, x.facts, true),
+           f.by_whom, rota.fill_words(r.next_step, x.facts), CASE WHEN (x.facts -> 'is_stuck') IS DISTINCT FROM 'true'
+               THEN rota.fill_words(r.command, x.facts, true) END,
            (SELECT coalesce(jsonb_object_agg(t.key, t.value), '{}') FROM jsonb_each(f.facts) t
                WHERE t.key = ANY (told) AND t.value <> 'null'), r.is_past, chosen, word, array_remove(kinds, chosen)
     FROM rota.why_findings(word, chosen, why.tenant) WITH ORDINALITY AS f (code, since, until, by_whom, facts, n)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -89,12 +88,6 @@ def first(
         return [say(row) for row in found], found[0].total if found else 0
 
     return read
-
-
-def command(*words: str, tenant: str = "") -> str:
-    """Return a command line; names are quoted, because they may contain anything."""
-    given = [*words, "--tenant", tenant] if tenant else words
-    return shlex.join(("rota", *given))
 
 
 def pause_words(by: str | None, reason: str | None, until: datetime | None) -> str:

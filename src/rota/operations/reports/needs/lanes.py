@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rota.model.formatting import duration, number, plural
 from rota.model.queue import QueueInfo
-from rota.operations.reports.needs.kind import AttentionText, command, pause_words
+from rota.operations.command_line import line_of, of_tenant
+from rota.operations.reports.needs.kind import AttentionText, pause_words
 from rota.postgres.reports.attention import FullQueue, LimitTrouble, PausedTenant
 
 
@@ -17,7 +18,7 @@ def full(row: FullQueue) -> AttentionText:
         f"is full: {wait}, the cap is {number(row.max_waiting)}",
         "new runs are refused" if refuses else dropped,
         row.full_since,
-        command("queues", "show", row.name),
+        line_of("queues", "get", row.name),
         {"waiting": row.waiting, "max_waiting": row.max_waiting},
         state="failed" if refuses else "warn",
     )
@@ -33,7 +34,7 @@ def paused(queue: QueueInfo) -> AttentionText:
         f"is paused: {wait}",
         pause_words(queue.paused_by, queue.pause_reason, queue.paused_until),
         queue.paused_at,
-        command("queues", "resume", queue.name),
+        line_of("queues", "resume", queue.name),
         {"waiting": queue.queued, "oldest_seconds": queue.oldest_seconds},
     )
 
@@ -44,7 +45,7 @@ def paused_tenant(row: PausedTenant) -> AttentionText:
         f"is paused: {plural(row.waiting, 'run waits', 'runs wait')}",
         pause_words(row.paused_by, row.pause_reason, row.paused_until),
         row.paused_at,
-        command("tenants", "resume", row.name),
+        line_of("tenants", "resume", row.name),
         {"waiting": row.waiting},
     )
 
@@ -64,7 +65,7 @@ def limit(row: LimitTrouble) -> AttentionText:
         says,
         reason,
         row.since,
-        command("limits", "unblock" if is_blocked else "show", row.name, tenant=row.tenant),
+        line_of("limits", "unblock" if is_blocked else "get", row.name, **of_tenant(row.tenant)),
         {"keys": row.keys, "run": row.run},
         row.tenant,
         "failed" if is_blocked else "warn",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from rota.model.formatting import number, plural
-from rota.operations.reports.needs.kind import AttentionText, command
+from rota.operations.command_line import line_of, of_tenant
+from rota.operations.reports.needs.kind import AttentionText
 from rota.postgres.reports.attention import (
     LateSchedule,
     MissedSchedule,
@@ -48,10 +50,10 @@ def late(row: LateSchedule) -> AttentionText:
 
 def missed(row: MissedSchedule) -> AttentionText:
     times = "once" if row.times == 1 else f"{number(row.times)} times"
-    span = ("--from", row.since.isoformat(), "--until", row.last_at.isoformat())
+    span = {"from": row.since.isoformat(), "until": row.last_at.isoformat()}
     figures = {"times": row.times, "last_at": row.last_at}
     why = _WHY.get(row.why, row.why)
-    return _words(row, f"was missed {times}", why, row.since, *span, verb="backfill", **figures)
+    return _words(row, f"was missed {times}", why, row.since, span, verb="backfill", **figures)
 
 
 def _words(
@@ -59,9 +61,9 @@ def _words(
     says: str,
     reason: str | None,
     since: datetime | None,
-    *options: str,
-    verb: str = "show",
+    options: Mapping[str, Any] | None = None,
+    verb: str = "get",
     **figures: Any,
 ) -> AttentionText:
-    line = command("schedules", verb, row.name, *options, tenant=row.tenant)
+    line = line_of("schedules", verb, row.name, **of_tenant(row.tenant), **(options or {}))
     return AttentionText(row.name, says, reason, since, line, figures, row.tenant)

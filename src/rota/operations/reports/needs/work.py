@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
+from rota.hints import ShellCommand
 from rota.model.attention import Minute, began, is_slow, is_unusual
 from rota.model.formatting import duration, number, plural
 from rota.model.histogram import quantiles
-from rota.operations.reports.needs.kind import AttentionText, command
+from rota.operations.command_line import line_of
+from rota.operations.reports.needs.kind import AttentionText
 from rota.postgres.plans import Plan
 from rota.postgres.reports import attention
 from rota.postgres.reports.attention import (
@@ -40,7 +42,7 @@ def _nobody(rows: list[UnservedWork]) -> AttentionText:
         f"is live: {plural(waiting, 'run waits', 'runs wait')}",
         f"of {plural(len(jobs), 'job')}: {', '.join(sorted(jobs)[:5])}",
         min((row.since for row in rows if row.since), default=None),
-        "rota worker",
+        ShellCommand(("worker",)).line,
         {"waiting": waiting},
         subject="worker",
         noun="No worker",
@@ -55,7 +57,7 @@ def _unserved(row: UnservedWork) -> AttentionText:
         f"has no worker: {plural(row.queued, 'run waits', 'runs wait')} in queue {row.queue}",
         f"{plural(row.workers, 'worker')} live, {why}",
         row.since,
-        command("workers", "list"),
+        line_of("workers", "list"),
         {"waiting": row.queued, "queue": row.queue},
     )
 
@@ -67,7 +69,7 @@ def refused(row: RefusedPayloads) -> AttentionText:
         f"needs another release: {held} held, because no live worker accepts the payload",
         row.reason,
         row.since,
-        command("runs", "list", "--job", row.job, "--state", "queued"),
+        line_of("runs", "list", job=row.job, state="queued"),
         {"held": row.runs},
     )
 
@@ -95,7 +97,7 @@ def _failing(row: JobFailures, error: str | None, since: datetime | None) -> Att
         f"is failing: {number(bad)} of {number(attempts)} attempts in the last hour{usually}",
         _first_line(error),
         since,
-        command("runs", "list", "--job", row.job, "--state", "failed"),
+        line_of("runs", "list", job=row.job, state="failed"),
         {"failed": bad, "attempts": attempts, "usually_failed": row.usual_bad},
     )
 
@@ -128,7 +130,7 @@ def slow(row: SlowRun) -> AttentionText | None:
         f"of {row.job} has been running for {duration(row.seconds)}",
         f"{usual} · attempt {row.attempt} of {row.max_attempts}{place}",
         row.started_at,
-        command("runs", "show", str(row.id)),
+        line_of("runs", "get", row.id),
         {"job": row.job, "seconds": row.seconds, "p50_seconds": p50, "p99_seconds": p99},
     )
 
@@ -140,7 +142,7 @@ def troubled(row: TroubledWorker) -> AttentionText:
         says,
         f"{reason} · {row.host}, process {row.pid}",
         _since(row),
-        command("workers", "show", str(row.id)),
+        line_of("workers", "get", row.id),
         {"worker": row.id},
         state=state,
     )
