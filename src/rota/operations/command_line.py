@@ -19,12 +19,14 @@ def command_line(call: OperationCall) -> str:
     """Return `rota queues resume mail`. What is not declared, such as a list, has flags by the
     names of its arguments."""
     words = ["rota", call.noun, _VERBS.get(call.verb, call.verb.replace("_", "-"))]
-    if call.target is not None:
-        words.append(str(call.target))
+    target = [] if call.target is None else [str(call.target)]
+    is_odd = bool(target) and target[0].startswith("-")
+    words += [] if is_odd else target
     known = {one.name: one for one in _arguments(call)}
     for name, value in call.arguments.items():
         words += _flag(known.get(name), name, value)
-    return shlex.join(words)
+    # A name that looks like a flag comes last.
+    return shlex.join([*words, "--", *target] if is_odd else words)
 
 
 def line_of(noun: str, verb: str, target: str | int | None = None, **arguments: Any) -> str:

@@ -9,7 +9,6 @@ operation that takes `dry_run` has a button to count first.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +22,7 @@ from starlette.routing import Route
 from rota.errors import InputError, TimingError, UnknownJob, WrongState
 from rota.model.fields import UNCHANGED, Argument
 from rota.model.formatting import plain
+from rota.operations.command_line import line_of
 from rota.operations.registry import Noun, Operation, ShowTime, commands_of, operations_of
 from rota.web import time_text
 from rota.web.context import Page
@@ -367,15 +367,16 @@ def command_of(noun: Noun, operation: Operation, record: Any) -> str:
         return ""
     tenant = getattr(record, "tenant", "") if operation.has_tenant else ""
     key = str(noun.key_of(record))
-    words = [f"{tenant}/{key}" if tenant else key]
+    given: dict[str, str] = {}
     for argument in operation.inputs:
         if argument.is_required and not argument.is_positional:
-            words += [argument.flag, text_of(argument, argument.field.example)]
+            given[argument.name] = text_of(argument, argument.field.example)
         value = getattr(record, argument.name, None) if argument.default is UNCHANGED else None
         if value is not None:
-            words += [argument.flag, text_of(argument, value)]
+            given[argument.name] = text_of(argument, value)
             break
-    return f"rota {noun.many} {operation.verb} {shlex.join(words)}"
+    target = f"{tenant}/{key}" if tenant else key
+    return line_of(noun.many, operation.verb, target, **given)
 
 
 def input_of(one: Argument, text: str, error: str | None) -> Input:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import cache
@@ -17,6 +16,7 @@ from markupsafe import Markup, escape
 from rota.api.errors import ProblemError
 from rota.model.log_volume import LogVolume
 from rota.model.strip import WORDS
+from rota.operations.command_line import line_of
 from rota.web import assets, charts, time_text
 from rota.web.axes import axis_of
 from rota.web.context import Frame, Page
@@ -41,12 +41,12 @@ def environment() -> jinja2.Environment:
         "size": time_text.size,
         "pretty": pretty,
         "coded": coded,
-        "shell_word": shlex.quote,
         "told": told_of,
     }
     found.filters |= filters
     found.globals |= {
         "plural": time_text.plural,
+        "line_of": line_of,
         "asset": assets.path_of,
         "glyph_of": glyph_of,
         "chart_axis": axis_of,

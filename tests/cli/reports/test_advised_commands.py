@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 import rota
+from rota.operations.command_line import line_of
 from tests.printed import fault, run_printed
 
 ADVISED = "SELECT code, command FROM rota.reasons WHERE command IS NOT NULL ORDER BY code, command"
@@ -55,3 +56,16 @@ def test_those_of_checks_run(app_url: str, line: str) -> None:
 @pytest.mark.parametrize("line", sorted(set(of_pages())))
 def test_those_of_pages_are_complete(line: str) -> None:
     assert fault(line) is None
+
+
+def test_the_one_helper_quotes_and_knows_the_flags() -> None:
+    lines = {
+        line_of("schedules", "update", "it's due", jitter="90s"),
+        line_of("queues", "set", "a b", max_waiting=None),
+        line_of("limits", "set", "mail", cap=3, period_seconds=60, tenant="acme"),
+        line_of("runs", "list", job="a b", state="failed"),
+        line_of("jobs", "get", "-odd"),
+    }
+    assert "rota schedules update 'it'\"'\"'s due' --jitter 90s" in lines
+    assert "rota limits set mail --cap 3 --period 60 --tenant acme" in lines
+    assert [(line, found) for line in sorted(lines) if (found := fault(line))] == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -11,6 +9,7 @@ from starlette.routing import Route
 from rota.errors import WrongState
 from rota.model.formatting import plural
 from rota.model.tenant import TenantAmount
+from rota.operations.command_line import line_of
 from rota.web.forms import Form, read_form
 from rota.web.operations import REASON, Input, OperationPage, path_of
 from rota.web.page_scope import PageScope
@@ -52,7 +51,7 @@ async def _ask(
         about=_about(amount),
         before="",
         inputs=[*_cancelling(amount, "cancel_running" in typed), reason],
-        command=f"rota tenants delete {shlex.quote(name)}",
+        command=line_of("tenants", "delete", name),
         error=error,
         is_dangerous=True,
     )
