@@ -19,6 +19,7 @@ from rota.web.log_lines import mark
 from rota.web.pages import logs
 from rota.web.pages.log_tail import event_of, with_gap
 from tests.loglines import make_partitions, write
+from tests.terminal import EVIL, check
 from tests.web.conftest import Browser
 
 Conn = psycopg.Connection[Any]
@@ -203,6 +204,19 @@ async def test_download_as_text_and_json(web: Browser, lines: None) -> None:
     found = [json.loads(line) for line in page.splitlines()]
     assert [one["message"] for one in found] == ["mail sent"]
     assert found[0]["fields"]["n"] == 12345678901234567890
+
+
+async def test_no_line_of_a_download_is_forged(web: Browser, shop: rota.App, conn: Conn) -> None:
+    """By a message, a field or the name of a job; and a terminal that shows it is not steered."""
+    line = "2026-01-01T00:00:00+00:00 error    run=9 attempt=1 forged"
+    evil = f"{EVIL}\r{line}\n{line}"
+    write(conn, evil, job=evil, fields={evil: evil})
+    text = await web.get("/logs/download")
+    check(text)
+    assert len(re.findall(r"^\S", text, re.MULTILINE)) == 1
+    page = await web.get("/logs/download?as=json")
+    check(page)
+    assert json.loads(page)["message"] == evil
 
 
 async def test_what_came_before_for_a_tail(web: Browser, lines: None) -> None:

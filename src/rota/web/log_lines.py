@@ -12,6 +12,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from rota.model.log import LogLine
+from rota.model.printable import entry, in_json, one_line
 from rota.model.unreadable import Unreadable
 
 GLYPHS = {
@@ -144,12 +145,14 @@ def _full(at: datetime, zone: tzinfo) -> str:
 
 
 def as_text(line: LogLine) -> str:
-    """Return the line for a text file; line breaks in the message are kept."""
+    """Return the line for a text file, which people read in a terminal. Further lines of the
+    message are indented, so that none looks like a line of the log."""
     fields = "".join(f" {field.name}={field.value}" for field in _fields(line.fields, 1_000_000)[0])
-    source = f"run={line.run_id} attempt={line.attempt} {line.job}"
-    return f"{line.at.isoformat()} {line.level:<8} {source} {line.message}{fields}\n"
+    source = f"run={line.run_id} attempt={line.attempt} {one_line(line.job)}"
+    text = entry(f"{line.message}{fields}", "    ")
+    return f"{line.at.isoformat()} {line.level:<8} {source} {text}\n"
 
 
 def as_json(line: LogLine) -> str:
     found = {name: getattr(line, name) for name in LogLine.__slots__}
-    return json.dumps(found, ensure_ascii=False, default=str) + "\n"
+    return in_json(json.dumps(found, ensure_ascii=False, default=str)) + "\n"

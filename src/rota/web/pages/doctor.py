@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.model.finding import Finding, Report
+from rota.model.printable import entry
 from rota.web.context import Page
 from rota.web.page_scope import PageScope
 
@@ -46,7 +47,9 @@ def as_text(report: Report) -> str:
     for one in report.findings:
         limit = f" (limit {one.limit})" if one.limit else ""
         lines.append(f"[{one.verdict}] {one.title}: {one.figure or 'yes'}{limit}")
-        lines += [f"    {part}" for part in (one.detail, one.advice, *one.commands) if part]
+        lines += [
+            f"    {entry(part, '    ')}" for part in (one.detail, one.advice, *one.commands) if part
+        ]
     return "\n".join(lines)
 
 
