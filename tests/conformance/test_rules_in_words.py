@@ -42,9 +42,12 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
     "bulk_actions_verb_check": ({"verb": "'x'"}, "verb must be one of retry, cancel, delete"),
     "run_views_name_check": ({"name": "''"}, "name must have 1 to 100 characters, not 0"),
     "run_views_query_check": ({"query": "''"}, "query must have 1 to 4000 characters, not 0"),
+    "schedule_templates_description": (
+        {"description": "repeat('x', 10001)"}, "at most 10000 characters"),
     "schedule_templates_name_check": ({"name": "''"}, "name must have 1 to 100 characters, not 0"),
     "calendars_definition_check": (
         {"definition": "'[]'"}, "definition must be a JSON object, not []"),
+    "calendars_description": ({"description": "repeat('x', 10001)"}, "at most 10000 characters"),
     "calendars_name_check": ({"name": LONG}, "name must have 1 to 100 characters, not 201"),
     "jobs_backoff_check": ({"backoff": "'[]'"}, "backoff must be a JSON object"),
     "jobs_code_check": ({"code": "'3'"}, "code must be a JSON object, not 3"),
@@ -52,6 +55,7 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
         {"default_payload": "'7'"}, "default_payload must be a JSON object, not 7"),
     "jobs_delay": ({"delay_seconds": "-1"}, "delay_seconds -1 is not between 0 and"),
     "jobs_expires_in": ({"expires_in_seconds": "0"}, "expires_in_seconds"),
+    "jobs_description": ({"description": "repeat('x', 10001)"}, "at most 10000 characters"),
     "jobs_edited_check": ({"edited": "'[]'"}, "edited must be a JSON object"),
     "jobs_event_filters": ({"event_filters": "'[]'"}, "event_filters must be a JSON object"),
     "jobs_events_check": ({"events": "'{NULL}'"}, "events of job"),
@@ -86,6 +90,8 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
     "schedules_catch_up_seconds_check": (
         {"catch_up_seconds": "-1"}, "catch_up_seconds must be at least 0, not -1"),
     "schedules_code_check": ({"code": "'3'"}, "code must be a JSON object"),
+    "schedules_description": (
+        {"description": "repeat('x', 10001)"}, "at most 10000 characters"),
     "schedules_edited_check": ({"edited": "'3'"}, "edited must be a JSON object"),
     "schedules_every_from": ({"every_from": "'end'"}, "every_from 'end' requires interval_seconds"),
     "schedules_every_from_check": (

@@ -230,4 +230,4 @@ def _check_key(values: dict[str, Any], schema: PayloadSchema, place: str) -> Non
 
 def _first_line(function: Callable[..., Any]) -> str:
     text = inspect.getdoc(function) or ""
-    return text.strip().split("\n", 1)[0].replace("\0", "")
+    return text.strip().split("\n", 1)[0].replace("\0", "")[:10_000]

@@ -6,7 +6,7 @@
 -- changed since.
 CREATE TABLE rota.jobs (
     name                 text COLLATE "C" PRIMARY KEY CHECK (name <> '' AND length(name) <= 200),
-    description          text NOT NULL DEFAULT '',
+    description          text NOT NULL DEFAULT '' CONSTRAINT jobs_description CHECK (length(description) <= 10000),
     queue                text COLLATE "C" NOT NULL DEFAULT 'default' CHECK (queue <> '' AND length(queue) <= 100),
     priority             smallint NOT NULL DEFAULT 5 CHECK (priority BETWEEN 0 AND 9),
     max_attempts         smallint NOT NULL DEFAULT 3 CHECK (max_attempts BETWEEN 1 AND 100),
@@ -95,6 +95,9 @@ BEGIN
     END IF;
     IF NEW.timeout_seconds < real '0.001' THEN
         PERFORM rota.bad_job(NEW.name, format('timeout_seconds %s is less than 0.001 (a millisecond)',
+            NEW.timeout_seconds), field => 'timeout_seconds');
+    ELSIF NEW.timeout_seconds > 31536000 THEN
+        PERFORM rota.bad_job(NEW.name, format('timeout_seconds %s is more than 31536000 (a year)',
             NEW.timeout_seconds), field => 'timeout_seconds');
     ELSIF rota.backoff_fault(NEW.backoff) IS NOT NULL THEN
         PERFORM rota.bad_job(NEW.name, rota.backoff_fault(NEW.backoff),

@@ -5,7 +5,7 @@
 -- When a schedule is closed or open. The definition is read by Python.
 CREATE TABLE rota.calendars (
     name        text COLLATE "C" PRIMARY KEY CHECK (name <> '' AND length(name) <= 100),
-    description text NOT NULL DEFAULT '',
+    description text NOT NULL DEFAULT '' CONSTRAINT calendars_description CHECK (length(description) <= 10000),
     definition  jsonb NOT NULL CHECK (jsonb_typeof(definition) = 'object'),
     updated_at  timestamptz NOT NULL DEFAULT rota.now(),
     version     bigint NOT NULL DEFAULT 1
@@ -48,7 +48,8 @@ CREATE TRIGGER calendars_after AFTER INSERT OR UPDATE OR DELETE ON rota.calendar
 CREATE TABLE rota.schedule_templates (
     name        text PRIMARY KEY CHECK (name <> '' AND length(name) <= 100),
     cron        text NOT NULL,
-    description text NOT NULL DEFAULT '',
+    description text NOT NULL DEFAULT ''
+        CONSTRAINT schedule_templates_description CHECK (length(description) <= 10000),
     version     bigint NOT NULL DEFAULT 1
 );
 
@@ -106,7 +107,8 @@ CREATE TABLE rota.schedules (
     tenant               text COLLATE "C" NOT NULL DEFAULT '',
     name                 text COLLATE "C" NOT NULL CHECK (name <> '' AND length(name) <= 200),
     job                  text COLLATE "C" NOT NULL,
-    description          text NOT NULL DEFAULT '',
+    description          text NOT NULL DEFAULT ''
+        CONSTRAINT schedules_description CHECK (length(description) <= 10000),
     tags                 text[] NOT NULL DEFAULT '{}',
     metadata             jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(metadata) = 'object'),
     -- When: exactly one of four.
@@ -443,6 +445,10 @@ BEGIN
     END IF;
     IF NEW.timeout_seconds < real '0.001' AND (is_new OR NEW.timeout_seconds IS DISTINCT FROM OLD.timeout_seconds) THEN
         PERFORM rota.bad_schedule(NEW.name, format('timeout_seconds %s is less than 0.001 (a millisecond)',
+            NEW.timeout_seconds));
+    END IF;
+    IF NEW.timeout_seconds > 31536000 AND (is_new OR NEW.timeout_seconds IS DISTINCT FROM OLD.timeout_seconds) THEN
+        PERFORM rota.bad_schedule(NEW.name, format('timeout_seconds %s is more than 31536000 (a year)',
             NEW.timeout_seconds));
     END IF;
     IF NOT rota.is_syncing() AND (CASE WHEN is_new THEN NEW.code IS NULL

@@ -15,7 +15,8 @@ $$;
 -- What somebody said about a tenant. Without a row it has the defaults.
 CREATE TABLE rota.tenants (
     name                  text COLLATE "C" PRIMARY KEY CONSTRAINT tenants_name CHECK (rota.tenant_fault(name) IS NULL),
-    weight                real NOT NULL DEFAULT 1 CONSTRAINT tenants_weight CHECK (weight >= 0.01 AND weight <= 1000),
+    weight                real NOT NULL DEFAULT 1
+        CONSTRAINT tenants_weight CHECK (weight >= real '0.01' AND weight <= 1000),
     max_waiting           bigint CONSTRAINT tenants_max_waiting CHECK (max_waiting BETWEEN 0 AND 1000000000),
     max_runs_per_day      bigint CONSTRAINT tenants_max_runs_per_day
     CHECK (max_runs_per_day BETWEEN 0 AND 1000000000000),

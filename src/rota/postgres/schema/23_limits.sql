@@ -183,6 +183,10 @@ BEGIN
     ELSIF NEW.key ~ '\{[^}]*$|\{\}' OR regexp_replace(NEW.key, '\{[A-Za-z_][A-Za-z0-9_.]*\}', '', 'g') ~ '[{}]' THEN
         PERFORM rota.bad_limit(NEW.name, format('its key "%s" is not a valid template', NEW.key),
             'Put fields in braces: customer:{customer_id}, {address.city}, {tenant}.', field => 'key');
+    ELSIF NEW.queue !~ '^.{1,100}$' THEN
+        PERFORM rota.bad_limit(NEW.name, 'its queue must have 1 to 100 characters', field => 'queue');
+    ELSIF NEW.schedule !~ '^.{1,200}$' THEN
+        PERFORM rota.bad_limit(NEW.name, 'its schedule must have 1 to 200 characters', field => 'schedule');
     ELSIF length(NEW.tenant) > 200 THEN
         PERFORM rota.bad_limit(NEW.name, 'its tenant must have at most 200 characters', field => 'tenant');
     ELSIF cardinality(NEW.jobs) = 0 OR array_position(NEW.jobs, NULL) IS NOT NULL THEN
