@@ -31,7 +31,7 @@ SHOWN_BY: dict[str, list[str]] = {
     "workers": ["/workers", "/workers/1", "/overview", "/jobs"],
     "calendars": ["/calendars", "/calendars/holidays", *_SCHEDULES],
     "schedules": _SCHEDULES,
-    "schedule_templates": ["/schedule-templates"],
+    "schedule_templates": ["/templates"],
     "ledger": ["/schedules/nightly/occurrences", "/schedules/nightly/occurrences?order=oldest"],
     "backfills": ["/schedules/nightly/occurrences"],
     "backfill_times": ["/schedules/nightly/occurrences"],

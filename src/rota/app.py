@@ -26,12 +26,12 @@ from rota.jobs.hooks import HookDecorators, Hooks, LifespanFunction
 from rota.jobs.job_arguments import JobKeywords
 from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
-from rota.jobs.schedule_options import ScheduleKeywords
 from rota.jobs.sync import put_others, store_new_sync, warn_of_holder
 from rota.jobs.tracing import TracedEmitter
 from rota.jobs.values import checked_tenant
 from rota.model.durations import Duration
 from rota.model.queue import WhenFull
+from rota.model.schedule_fields import ScheduleKeywords
 from rota.operations.app_commands import CommandSets
 from rota.operations.queues.declared import DeclaredQueues
 from rota.operations.runs.reader import HandleReader
@@ -193,7 +193,7 @@ class App(CommandSets, HookDecorators):
         *,
         tenant: str = "",
         tenants: Iterable[str] | None = None,
-        **arguments: Unpack[ScheduleKeywords],
+        **settings: Unpack[ScheduleKeywords],
     ) -> None:
         """Declare when a job runs: `app.schedule("digest", send, cron="0 8 * * 1-5")`. Pass exactly
         one of `cron`, `every`, `at` and `init`. The schedule is stored when the database is
@@ -204,7 +204,7 @@ class App(CommandSets, HookDecorators):
         if self.database.is_open and self.registry.has_new:
             with self.database.connection_sync() as conn:
                 self._store_jobs(conn)
-        self._declared.add(name, job, [tenant] if tenants is None else tenants, arguments)
+        self._declared.add(name, job, [tenant] if tenants is None else tenants, settings)
 
     def unschedule(self, name: str, *, tenant: str = "") -> None:
         """Delete a schedule. Raises ScheduleNotFound if there is none."""

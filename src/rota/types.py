@@ -52,7 +52,7 @@ from rota.model.run_counts import RunCount, RunCounts, StateCount
 from rota.model.run_filter import RunPage
 from rota.model.run_view import RunView
 from rota.model.schedule_edit import FieldChange, ManualRun, Override, ScheduleEdit
-from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
+from rota.model.schedule_info import BackfillInfo, ScheduleInfo, Triggered
 from rota.model.search_result import SearchResult
 from rota.model.states import (
     AttemptState,
@@ -67,6 +67,7 @@ from rota.model.states import (
 from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
 from rota.model.strip import Strip
 from rota.model.table_watch import Received, Refusal, Replayed, WatchInfo
+from rota.model.template import TemplateInfo
 from rota.model.tenant import (
     TenantAmount,
     TenantArchive,

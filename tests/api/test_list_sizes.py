@@ -54,7 +54,7 @@ FLOODS = {
     f" '{{\"run_id\": 1}}', NULL, {TEXT} FROM n",
     "/calendars": "INSERT INTO rota.calendars (name, description, definition)"
     f" SELECT 'c ' || n, {TEXT}, {JSON} FROM n",
-    "/schedule-templates": "INSERT INTO rota.schedule_templates (name, cron, description)"
+    "/templates": "INSERT INTO rota.schedule_templates (name, cron, description)"
     f" SELECT 't ' || n, '@daily', {TEXT} FROM n",
     "/queues": "INSERT INTO rota.queues (name, is_paused, paused_at, pause_reason)"
     f" SELECT 'q ' || n, true, rota.now(), {TEXT} FROM n",

@@ -66,9 +66,9 @@ SAME = {
     "schedules revert": "revert_schedule",
     "schedules manual": "list_manual_runs",
     "schedules simulate": "simulate",
-    "schedules templates list": "list_schedule_templates get_schedule_template",
-    "schedules templates add": "put_schedule_template",
-    "schedules templates remove": "delete_schedule_template",
+    "templates list": "list_templates get_template",
+    "templates set": "set_template",
+    "templates remove": "remove_template",
     "calendars list": "list_calendars",
     "calendars show": "get_calendar",
     "calendars create": "create_calendar",
@@ -145,16 +145,11 @@ MANNERS = {"--json", "--absolute", "--display-timezone", "--watch", "--yes", "--
 # The same under another name: by the words of HTTP, or because the shell has shorter ones.
 WORDS = {
     "--sql": {"function_name"},
-    "--after": {"cursor"}, "--version": {"if-match"}, "--noun": {"object_type"},
+    "--after": {"cursor", "after"}, "--version": {"if-match"}, "--noun": {"object_type"},
     "--subject": {"object_id"}, "--run": {"run_id"}, "--grep": {"text"}, "-n": {"lines"},
     "--failing": {"failing_seconds"}, "--logs": {"log_lines"}, "--step": {"step_seconds"},
-    "--every": {"interval_seconds"}, "--at": {"run_at", "at"},
-    "--with-seconds": {"has_seconds"}, "--jitter": {"jitter_seconds"}, "--shadow": {"is_shadow"},
-    "--catch-up-window": {"catch_up_seconds"}, "--grace": {"grace_seconds"},
-    "--timeout": {"timeout_seconds", "wait_seconds"}, "--enabled": {"is_enabled", "enabled"},
-    "--run-tag": {"run_tags"}, "--tag": {"tag", "tags"}, "--from": {"from_at", "after"},
-    "--until": {"until", "until_at"}, "--delay": {"delay_seconds"},
-    "--expires-in": {"expires_in_seconds"}, "--force-all": {"force"}, "--wait": {"wait_seconds"},
+    "--timeout": {"timeout_seconds", "wait_seconds"}, "--tag": {"tag", "tags"},
+    "--force-all": {"force"}, "--wait": {"wait_seconds"},
     "--attempt-timeout": {"timeout_seconds"}, "--key-keep": {"key_seconds"},
     "--key-period": {"period_seconds"}, "--id": {"ids"}, "--no-manual": {"manual"},
     "--group": {"error_group"}, "--payload-field": {"payload_field", "payload_fields"},
@@ -162,10 +157,7 @@ WORDS = {
     "--payload": {"payload", "default_payload"}, "--state": {"state", "states", "status"},
     "--for": {"seconds"},
     "--dry-run": {"dry_run", "plan_retention"},
-    "--older-than": {"older_than_seconds"},
-    "--reset": {"reset"},
-    "--period": {"period_seconds"}, "--no-paused": {"paused"},
-    "--no-enabled": {"enabled"}, "--no-system": {"system"}, "--job": {"job", "jobs"},
+    "--job": {"job", "jobs"},
     "--key": {"key", "value"},
 }  # fmt: skip
 # Of one command alone.
@@ -221,7 +213,8 @@ def test_what_a_command_takes_its_operations_take_too() -> None:
         for flag in flags(every_command()[path]):
             if not flag.startswith("-") or flag in MANNERS | LOCAL.get(path, set()):
                 continue
-            words = WORDS.get(flag, {flag.strip("-").replace("-", "_")})
+            plain = flag.strip("-").replace("-", "_")
+            words = WORDS.get(flag, {plain, f"{plain}_seconds", plain.removeprefix("no_")})
             if not words & takes:
                 missing.add(f"{path} {flag}")
     assert missing == set()

@@ -141,7 +141,7 @@ def test_nothing_is_guessed_from_nothing() -> None:
     ("method", "path", "body", "code", "field"),
     [
         ("GET", "/jobs/none", None, "unknown_job", None),
-        ("GET", "/schedule-templates/none", None, "template_not_found", None),
+        ("GET", "/templates/none", None, "template_not_found", None),
         ("DELETE", "/watches/99", None, "watch_not_found", None),
         ("DELETE", "/jobs/clean", None, "job_has_schedules", None),
         ("POST", "/runs", RUN | {"on_conflict": "raise"}, "input_error", None),

@@ -52,7 +52,7 @@ PAGES = (
     "/schedules/{schedule}/duplicate",
     "/schedules/{schedule}/revert/{edit}",
     "/schedules/{schedule}/backfill",
-    "/schedules/paused/backfill?start=2026-11-02T08:00&end=2026-11-02T09:00",
+    "/schedules/paused/backfill?from_at=2026-11-02T08:00&until_at=2026-11-02T09:00",
     "/schedules/paused/resume",
     "/schedules/off/enable",
     "/bulk",

@@ -32,7 +32,7 @@ def test_a_worker_killed_between_what_the_tick_reads_and_what_it_writes(
     engine: Engine, worker_process: StartWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.job("work")
-    add(engine, cron="0 0 1 1 *", cursor_at="2020-06-01 00:00Z", catch_up_seconds=1e9)
+    add(engine, cron="0 0 1 1 *", cursor_at="2020-06-01 00:00Z", catch_up_window_seconds=1e9)
     monkeypatch.setenv("ROTA_CHAOS", "before the write")
     victim = worker_process(APP, wait=False)
     assert victim.wait() == -signal.SIGKILL

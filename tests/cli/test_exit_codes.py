@@ -10,7 +10,7 @@ import pytest
 import rota
 from tests.cli.conftest import Cli
 
-CREATE = ("schedules", "create", "x", "--job", "send", "--cron", "@daily")
+CREATE = ("schedules", "create", "x", "send", "--cron", "@daily")
 UPDATE = ("schedules", "update", "digest")
 LIMIT = ("limits", "set", "calm")
 VALUES: list[tuple[str, ...]] = [

@@ -97,7 +97,7 @@ class Ledger(RuleBasedStateMachine):
         self.put_clock()
         self.schedules.add(
             cron=CRON[every], catch_up=catch_up, overlap=overlap, catch_up_limit=5,
-            catch_up_seconds=7200,
+            catch_up_window_seconds=7200,
         )  # fmt: skip
         self.model = Model(every, self.at)
         self.is_enabled = True

@@ -88,7 +88,7 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
     "schedules_catch_up_check": ({"catch_up": "'x'"}, "catch_up must be one of none, latest, all"),
     "schedules_catch_up_limit_check": ({"catch_up_limit": "0"}, "catch_up_limit must be at least"),
     "schedules_catch_up_seconds_check": (
-        {"catch_up_seconds": "-1"}, "catch_up_seconds must be at least 0, not -1"),
+        {"catch_up_window_seconds": "-1"}, "catch_up_window_seconds must be at least 0, not -1"),
     "schedules_code_check": ({"code": "'3'"}, "code must be a JSON object"),
     "schedules_description": (
         {"description": "repeat('x', 10001)"}, "at most 10000 characters"),

@@ -170,11 +170,9 @@ async def test_api_command_and_page(
         [
             "schedules",
             "create",
-            "--name",
             "s",
-            "--job",
             "send",
-            "--every",
+            "--interval",
             "1m",
             "--payload",
             given,

@@ -17,6 +17,7 @@ import typer.main
 import rota
 from rota.api import create_api
 from rota.cli.program import program
+from rota.model.durations import write_duration
 from rota.model.fields import Argument, arguments_of
 from rota.operations.events import EventCommands
 from rota.operations.logs.logs import LogCommands, SyncLogs
@@ -37,6 +38,7 @@ from rota.operations.reports.find import FindCommands
 from rota.operations.reports.stats import StatsCommands
 from rota.operations.reports.why import WhyCommands
 from rota.operations.retention import RetentionCommands
+from rota.operations.schedules.reads import ScheduleReads
 from tests.docs.faces_data import DOCS
 
 _ANSWER = (
@@ -50,9 +52,10 @@ READS: dict[str, Any] = {
     "events show": EventCommands.get, "events bindings": EventCommands.bindings,
     "events refusals": EventCommands.refusals, "logs search": LogCommands.search,
     "logs show": LogCommands.show, "retention run": RetentionCommands.run,
+    "schedules simulate": ScheduleReads.simulate, "schedules preview": ScheduleReads.preview,
 }  # fmt: skip
 # The nouns whose list on the command line is read from its declaration.
-LISTS = ("queues", "limits", "tenants", "workers", "audit", "events")
+LISTS = ("queues", "limits", "tenants", "workers", "schedules", "templates", "audit", "events")
 CLI, API = DOCS / "cli.md", DOCS / "api.md"
 
 
@@ -130,6 +133,9 @@ def _about(one: Argument) -> str:
 
 def _default(one: Any) -> str:
     """The default of an argument, or of a flag."""
+    if isinstance(one, Argument) and one.field.default not in (None, "", False, [], {}):
+        value = one.field.default
+        return f" Default: `{write_duration(value) if one.kind == 'duration' else value}`."
     is_value = isinstance(one.default, str | int | float) and not isinstance(one.default, bool)
     return f" Default: `{one.default}`." if is_value and one.default != "" else ""
 

@@ -13,15 +13,11 @@ import typer.main
 
 import rota
 from rota.api.schemas import runs as run_schemas
-from rota.api.schemas import schedule_bodies
-from rota.api.schemas.schedule_bodies import ARGUMENTS
 from rota.app import App
 from rota.cli.program import program
 from rota.jobs.job_arguments import JobArguments
 from rota.jobs.job_settings import SHORT_NAMES, SQL_ONLY, job_settings
 from rota.jobs.options import OTHER_NAMES, OptionArguments
-from rota.jobs.schedule_options import ScheduleArguments
-from rota.jobs.timings import DeclaredArguments
 from rota.model.event import EventInfo
 from rota.model.fields import arguments_of, settings_of
 from rota.model.job import JobInfo
@@ -29,9 +25,10 @@ from rota.model.limit import LimitChanges, LimitInfo
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.queue import QueueInfo
 from rota.model.run import RunInfo
+from rota.model.schedule_fields import PolicyKeywords, schedule_settings
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.worker import WorkerInfo
-from rota.operations.registry import commands_of, plan_of
+from rota.operations.registry import commands_of, operations_of, plan_of
 from rota.web.pages.run_new import OPTIONS
 from rota.web.schedule_form import FIELDS as SCHEDULE_FORM
 
@@ -42,7 +39,7 @@ SQL = (DOCS / "sql.md").read_text(encoding="utf-8")
 # What the command line calls them.
 _FLAGS = {
     "function": "sql",
-    "tags": "tag", "timeout": "attempt-timeout", "run_tags": "run-tag",
+    "timeout": "attempt-timeout",
     "period_seconds": "period",
 }  # fmt: skip
 _SECONDS = {short: other for other, short in OTHER_NAMES.items()}
@@ -78,14 +75,16 @@ def flags(path: str) -> set[str]:
 
 
 def _flag(path: str) -> Callable[[str], str | None]:
-    known = flags(path)
+    command = _command(path)
+    known = {flag for one in command.params for flag in one.opts}
 
     def find(option: str) -> str | None:
         if option == "payload" and "--payload" not in known:
             return "JSON"
         flag = "--" + _FLAGS.get(option, option).replace("_", "-")
-        short = "--" + option.replace("_", "-")
-        return flag if flag in known else (short if short in known else None)
+        short = "--" + option.removesuffix("_seconds").replace("_", "-")
+        shown = next((it.metavar for it in command.params if it.name == option), None)
+        return next((one for one in (flag, short) if one in known), shown)
 
     return find
 
@@ -143,7 +142,10 @@ RUN_FACES: dict[str, Face] = {
     "page “Enqueue a run”": ("", _among({*OPTIONS, "payload"})),
     "`app.schedule`": (
         "TimingError",
-        _among(ScheduleArguments.__annotations__, {"tags": "run_tags", "metadata": "run_metadata"}),
+        _among(
+            {*schedule_settings()} - {"run_at"},
+            {"tags": "run_tags", "metadata": "run_metadata", "timeout": "timeout_seconds"},
+        ),
     ),
 }  # fmt: skip
 EVENT_OPTIONS = [
@@ -178,33 +180,32 @@ JOB_FACES: dict[str, Face] = {
 
 # Options of schedules.
 
-SCHEDULE_OPTIONS = ["job", "template", "tenant", *ScheduleArguments.__annotations__]
-_SCHEDULE_COLUMNS = {short: column for column, short in ARGUMENTS.items()}
+# What `rota.cron` and the others call the timing.
+_TIMINGS = {"interval_seconds": "every", "run_at": "at", "has_seconds": "with_seconds"}
+
+_SCHEDULES = {one.verb: one for one in operations_of(commands_of("schedules"))}
+SCHEDULE_OPTIONS = ["job", "template", "tenant", *schedule_settings()]
+
+
+def _arguments(verb: str) -> set[str]:
+    return {one.name for one in _SCHEDULES[verb].arguments}
+
+
 SCHEDULE_FACES: dict[str, Face] = {
     "`rota.cron` … in `@app.job`": (
         "JobError",
-        _among({*DeclaredArguments.__annotations__, *_timings()} - {"name"}),
+        _among({*PolicyKeywords.__annotations__, *_timings()} - {"name"}, _TIMINGS),
     ),
-    "`app.schedule`": (
-        "TimingError",
-        _among({*_of(App.schedule), *ScheduleArguments.__annotations__}),
-    ),
-    "`app.schedules.create`": (
-        "TimingError",
-        _among({*_of(App(embedded=False).schedules.create), *ScheduleArguments.__annotations__}),
-    ),
-    "`rota.schedules` (SQL)": ("42703", _among(sql_columns("schedules"), _SCHEDULE_COLUMNS)),
-    "`POST /schedules`": (
-        "422",
-        _among(schedule_bodies.NewSchedule.model_fields, _SCHEDULE_COLUMNS),
-    ),
-    "`PATCH /schedules/{name}`": (
-        "422",
-        _among(schedule_bodies.ScheduleChanges.model_fields, _SCHEDULE_COLUMNS),
-    ),
+    "`app.schedule`": ("TimingError", _among({*_of(App.schedule), *schedule_settings()})),
+    "`app.schedules.create`": ("TimingError", _among(_arguments("create"))),
+    "`rota.schedules` (SQL)": ("42703", _among(sql_columns("schedules"))),
+    "`POST /schedules`": ("422", _among(_arguments("create"))),
+    "`PATCH /schedules/{name}`": ("422", _among(_arguments("update") - {"tenant"})),
     "`rota schedules create`": ("exit 2", _flag("schedules create")),
-    "page “New schedule”": ("", _among({*SCHEDULE_FORM, *_form("schedules/edit.html")})),
-}
+    "page “New schedule”": (
+        "", _among({*SCHEDULE_FORM, "has_seconds", *_form("schedules/edit.html")})
+    ),
+}  # fmt: skip
 
 _LIMIT_FIELDS = [one.name for one in settings_of(LimitChanges)]
 # Options of limits.
@@ -256,6 +257,6 @@ FIELDS_OF: dict[str, tuple[Any, str, dict[str, str]]] = {
 # What the forms show beside.
 IN_FORMS = {
     "Job": set(job_settings()),
-    "Schedule": {column for column, _ in SCHEDULE_FORM.values()},
+    "Schedule": set(SCHEDULE_FORM),
     "Limit": set(_LIMIT_FIELDS),
 }

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 import rota
-from rota.api.schemas.schedule_bodies import ARGUMENTS
+from rota.model.schedule_fields import SHORT_NAMES
 from tests.docs.test_python_reference import section
 
 # Stands for a value that is not written in a cell, or that another setting has.
 _ELSEWHERE = re.compile(r"^$|^`\w+\.\w+(…)?`$|^(the|by|first|all|each|as|unchanged)\b")
-_COLUMNS = {argument: column for column, argument in ARGUMENTS.items()}
 
 
 def defaults(title: str) -> dict[str, Any]:
@@ -75,6 +74,6 @@ async def test_of_schedules(stored: dict[str, Any]) -> None:
     wrong = {
         name: value
         for name, value in told.items()
-        if not _same(getattr(schedule, _COLUMNS.get(name, name)), value)
+        if not _same(getattr(schedule, SHORT_NAMES.get(name, name)), value)
     }
     assert wrong == {}

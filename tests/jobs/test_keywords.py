@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import rota
-from rota.jobs import job_arguments, job_settings, options, schedule_options
-from rota.jobs.timings import DeclaredKeywords
+from rota.jobs import job_arguments, job_settings, options
+from rota.model import schedule_fields
 
 OF_ONE_ENQUEUE = set(options.NO_OPTIONS.__dataclass_fields__)
-OF_SCHEDULES = {*schedule_options._READ, *schedule_options.OTHER_NAMES}
+OF_SCHEDULES = {*schedule_fields.schedule_settings(), *schedule_fields.SHORT_NAMES}
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ OF_SCHEDULES = {*schedule_options._READ, *schedule_options.OTHER_NAMES}
     [
         (job_arguments.JobKeywords, {*job_arguments.CHECKS, *job_arguments.OTHER_NAMES}),
         (options.OptionKeywords, {*OF_ONE_ENQUEUE, *options.OTHER_NAMES}),
-        (schedule_options.ScheduleKeywords, OF_SCHEDULES - {"job"}),
+        (schedule_fields.ScheduleKeywords, OF_SCHEDULES),
         (
             job_settings.JobChangeKeywords,
             {*job_settings.job_settings(), *job_settings.SHORT_NAMES},
@@ -33,7 +33,7 @@ def test_checkers_know_every_name(known: Any, taken: set[str]) -> None:
 def test_timings_know_the_arguments_of_schedules_and_a_name() -> None:
     named = {"cron", "every", "at", "init", "timezone", "gap", "fold", "with_seconds", "every_from"}
     named |= {"interval_seconds", "run_at", "has_seconds"}
-    assert set(DeclaredKeywords.__annotations__) == OF_SCHEDULES - named - {"job"} | {"name"}
+    assert set(schedule_fields.PolicyKeywords.__annotations__) == OF_SCHEDULES - named | {"name"}
 
 
 @pytest.mark.parametrize(

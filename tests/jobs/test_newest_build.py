@@ -17,7 +17,7 @@ import pytest
 
 import rota
 from rota.jobs.job_arguments import JobArguments
-from rota.jobs.schedule_options import ScheduleArguments
+from rota.model.schedule_fields import SHORT_NAMES, schedule_settings
 from rota.testing import eventually_sync
 from tests.apps import releases
 from tests.apps.releases import NEW, OLD
@@ -59,7 +59,7 @@ def release(code: MakeCode) -> Callable[[int], Code]:
 def test_the_releases_differ_in_everything_that_code_can_declare(app: rota.App) -> None:
     assert set(get_type_hints(JobArguments)) == {*releases.JOB, *releases.NOT_STORED}
     timings = {*releases.TIMING, *releases.SCHEDULE}
-    assert set(get_type_hints(ScheduleArguments)) == timings
+    assert set(schedule_settings()) == {SHORT_NAMES.get(name, name) for name in timings}
     queue = get_type_hints(rota.App.queue)
     assert {*queue} - {"name", "return"} == {*releases.QUEUE}
     assert {kind.noun for kind in app.registry.kinds} == {*releases.KINDS}

@@ -12,12 +12,12 @@ ROOT = Path(rota.__file__).parent
 # Reviewed. One thing in two places: what `app` has and what it answers, a type of the model or of
 # timings and its body in a request, what a transaction tells and how it goes over the wire.
 SAME_THING = {
-    "Attention", "Clock", "ErrorPage", "Overview", "Requirement", "Stats", "Timing",
+    "Attention", "Clock", "ErrorPage", "Overview", "Stats", "Timing",
     "Why",
 }  # fmt: skip
 # What pages, commands and requests call their own parts, which nobody else imports.
 OF_FACES = {
-    "Bar", "Choice", "Failure", "Field", "Group", "Health", "Kind", "Page", "Part", "Pause",
+    "Bar", "Choice", "Failure", "Field", "Group", "Health", "Kind", "Page", "Part",
     "Row", "Section", "Segment", "Session", "Setting", "Shown", "Tab",
 }  # fmt: skip
 

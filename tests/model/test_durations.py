@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 import rota
-from rota.api.schemas.schedule_bodies import Pause
+from rota.api.operations import body_of
 from rota.cli.terminal import values
 from rota.jobs.job_settings import job_settings
 from rota.jobs.values import check_duration
 from rota.model.durations import read_duration
 from rota.timing.interval import every, step_of
 from rota.web.forms import read_span
-from rota.web.schedule_form import read_seconds
 
 TEXTS = {
     "90": 90, "90s": 90, "90 s": 90, "1h30m": 5400, "1h 30min": 5400, "15min": 900, "15 MIN": 900,
@@ -36,9 +35,9 @@ def test_every_interface_reads_the_same(text: str, seconds: float) -> None:
     assert check_duration("x", text, least=0) == seconds
     assert values.seconds(text, "--x") == seconds
     assert read_span(text) == timedelta(seconds=seconds)
-    assert read_seconds(text) == seconds
     assert job_settings()["delay_seconds"].read(text) == seconds
-    assert Pause.model_validate({"seconds": text}).seconds == seconds
+    body = body_of("Delay", [job_settings()["delay_seconds"]], "A delay.")
+    assert body.model_validate({"delay_seconds": text}).delay_seconds == seconds
     if seconds >= 1:
         assert every(f"@every {text}") == step_of(text) == timedelta(seconds=seconds)
     assert rota.Backoff(base=text).base == seconds  # type: ignore[arg-type]

@@ -54,7 +54,8 @@ TARGETS: dict[str, Any] = {
     "tenants": lambda app: app.tenants.sync.set("acme", weight=3).name,
     "workers": lambda app: _worker(app),
     "calendars": lambda app: app.calendars.sync.create("mail", {"weekends": True}).name,
-    "schedules": lambda app: app.schedules.sync.create("mail", "clean", cron="@daily").name,
+    "schedules": lambda app: _schedule(app),
+    "templates": lambda app: app.templates.sync.set("mail", "@daily").name,
     "jobs": lambda app: _job(app),
     "cleanup": lambda app: _cleanup(app),
     "watches": lambda app: _watch(app),
@@ -68,6 +69,13 @@ NEED_A_STATE = {
 }  # fmt: skip
 # What has to be done before an operation changes anything.
 BEFORE = {"resume": ("drain", "pause"), "enable": ("disable",), "errors.reopen": ("handle",)}
+# Arguments that name what is there, in place of their examples.
+THERE: dict[str, Any] = {
+    "schedules.create": lambda app: {"job": "clean"},
+    "schedules.revert": lambda app: {
+        "entry_id": app.schedules.sync.edits("mail").items[0].id,
+    },
+}  # fmt: skip
 # Operations that can be done only once.
 ONCE = {"errors.handle", "errors.reopen", "runs.cancel"}
 # Operations that take a name that nothing has yet.
@@ -85,6 +93,11 @@ def each_of(interface: Interface | None = None) -> pytest.MarkDecorator:
 
 
 each_operation = each_of()
+
+
+def _schedule(app: rota.App) -> str:
+    app.schedules.sync.create("mail", "clean", cron="@daily")
+    return app.schedules.sync.update("mail", description="edited").name
 
 
 def _worker(app: rota.App) -> int:
@@ -178,6 +191,12 @@ def target(shop: rota.App, noun: Noun, operation: Operation) -> str | int:
     return "another" if operation.verb == "create" else found
 
 
+@pytest.fixture
+def given(shop: rota.App, target: str | int, noun: Noun, operation: Operation) -> dict[str, Any]:
+    there = THERE.get(f"{noun.many}.{operation.verb}")
+    return settings(noun, operation) | (there(shop) if there else {})
+
+
 @each_operation
 def test_it_is_declared_whole(noun: Noun, operation: Operation) -> None:
     assert operation.summary.endswith(".")
@@ -208,9 +227,15 @@ def said(app: rota.App, noun: Noun, operation: Operation, on: list[Any], result:
 
 
 @each_operation
-def test_python(shop: rota.App, target: str | int, noun: Noun, operation: Operation) -> None:
+def test_python(
+    shop: rota.App,
+    target: str | int,
+    given: dict[str, Any],
+    noun: Noun,
+    operation: Operation,
+) -> None:
     run = getattr(getattr(shop, noun.many).sync, operation.verb)
-    given, on = settings(noun, operation), [target] if operation.has_target else []
+    on = [target] if operation.has_target else []
     if (one := wrong(operation)) is not None:
         with pytest.raises(noun.error) as caught:
             run(*on, **given | {one.name: "wrong"})
@@ -231,10 +256,16 @@ def test_python(shop: rota.App, target: str | int, noun: Noun, operation: Operat
 
 @each_of("api")
 async def test_rest(
-    api: httpx.AsyncClient, target: str | int, noun: Noun, operation: Operation
+    api: httpx.AsyncClient,
+    target: str | int,
+    given: dict[str, Any],
+    noun: Noun,
+    operation: Operation,
 ) -> None:
     method, path = request(noun, operation, target)
-    body = settings(noun, operation) | {"reason": "because"}
+    body = given | {"reason": "because"}
+    if operation.verb == "create":
+        body |= {operation.target.name: target}
     sent = {"params": {"reason": "because"}} if method == "DELETE" else {"json": body}
     if operation.verb == "create":
         body |= {operation.target.name: target}
@@ -258,11 +289,16 @@ async def test_rest(
 
 @each_of("cli")
 def test_command_line(
-    cli: Cli, shop: rota.App, target: str | int, noun: Noun, operation: Operation
+    cli: Cli,
+    shop: rota.App,
+    target: str | int,
+    given: dict[str, Any],
+    noun: Noun,
+    operation: Operation,
 ) -> None:
     flags: list[str] = []
     known = {one.name: one for one in operation.inputs}
-    for name, value in settings(noun, operation).items():
+    for name, value in given.items():
         text = json.dumps(value) if known[name].kind == "object" else str(value)
         is_flag = known[name] not in operation.positional
         flags += [known[name].flag, text] if is_flag else [text]

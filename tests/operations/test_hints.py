@@ -240,7 +240,7 @@ SITUATIONS = {
     "enqueue_unknown_job": ("runs", "enqueue", "nothing"),
     "schedule_not_found": ("schedules", "trigger", "nothing"),
     "limit_not_found": ("limits", "remove", "nothing"),
-    "no_payload": ("schedules", "create", "x", "--job", "strict", "--cron", "@daily"),
+    "no_payload": ("schedules", "create", "x", "strict", "--cron", "@daily"),
     "payload_mismatch": ("jobs", "update", "strict", "--default-payload", '{"n": "x"}'),
     "next_time_past": ("schedules", "reschedule", "often daily", "--at", "1999-01-01"),
 }

@@ -83,7 +83,7 @@ async def test_pages_are_the_whole_list(app: rota.App) -> None:
             one.id
             for one in await app.audit.list(order=order, limit=1000)  # type: ignore[arg-type]
         ]
-    assert len((await app.schedules.templates_page(limit=2)).items) == 2
+    assert len((await app.templates.page(limit=2)).items) == 2
 
 
 async def test_what_the_orders_mean(app: rota.App, conn: Connection) -> None:

@@ -82,7 +82,7 @@ def test_seconds_stand_first_and_only_when_asked_for() -> None:
     assert [f"{next(times).at:%H:%M:%S}" for _ in range(3)] == ["09:05:00", "09:05:20", "09:05:40"]
     with pytest.raises(TimingError, match="six fields, but seconds are not enabled") as caught:
         Timing.of(cron="*/20 5 9 * * *")
-    assert "with_seconds" in str(caught.value.hint)
+    assert "has_seconds" in str(caught.value.hint)
 
 
 def test_five_fields_mean_the_same_when_seconds_are_allowed() -> None:

@@ -98,18 +98,26 @@ MISSED = [
         [("missed", "cap", 2), ("caught_up", None, 1), ("caught_up", None, 1), ("ran", None, 1)],
     ),
     (
-        {"catch_up": "all", "overlap": "allow", "catch_up_seconds": 150.0},
+        {"catch_up": "all", "overlap": "allow", "catch_up_window_seconds": 150.0},
         [("missed", "window", 2), ("caught_up", None, 1), ("caught_up", None, 1), ("ran", None, 1)],
     ),
     (
-        {"catch_up": "all", "overlap": "allow", "catch_up_seconds": 220.0, "catch_up_limit": 1},
+        {
+            "catch_up": "all",
+            "overlap": "allow",
+            "catch_up_window_seconds": 220.0,
+            "catch_up_limit": 1,
+        },
         [("missed", "window", 1), ("missed", "cap", 2), ("caught_up", None, 1), ("ran", None, 1)],
     ),
     (
-        {"catch_up": "latest", "catch_up_seconds": 150.0},
+        {"catch_up": "latest", "catch_up_window_seconds": 150.0},
         [("missed", "window", 2), ("skipped", "coalesced", 2), ("ran", None, 1)],
     ),
-    ({"catch_up": "latest", "catch_up_seconds": 0.0}, [("missed", "window", 4), ("ran", None, 1)]),
+    (
+        {"catch_up": "latest", "catch_up_window_seconds": 0.0},
+        [("missed", "window", 4), ("ran", None, 1)],
+    ),
     ({"catch_up": "all"}, [("caught_up", None, 1)] * 4 + [("ran", None, 1)]),
     (
         {"catch_up": "all", "overlap": "queue_one"},
@@ -131,7 +139,7 @@ def test_catch_up(timing: dict[str, Any], policy: dict[str, Any], expected: Word
     [
         ({"catch_up": "none"}, [("missed", "policy none", 259_140)], 0, 60),
         ({"catch_up": "latest"}, [("skipped", "coalesced", 259_199)], 0, 1),
-        ({"catch_up": "latest", "catch_up_seconds": 86_400.0},
+        ({"catch_up": "latest", "catch_up_window_seconds": 86_400.0},
          [("missed", "window", 172_800), ("skipped", "coalesced", 86_399)], 0, 1),
         ({"catch_up": "all"}, [("missed", "cap", 259_040)], 100, 60),
     ],
@@ -179,7 +187,8 @@ def all_ticks(clock: datetime, **fields: Any) -> list[Occurrence]:
 
 def test_a_long_backlog_takes_several_ticks_oldest_first() -> None:
     fields: dict[str, Any] = {
-        "catch_up": "all", "catch_up_limit": 10_000, "catch_up_seconds": 1e6, "overlap": "allow",
+        "catch_up": "all", "catch_up_limit": 10_000, "catch_up_window_seconds": 1e6,
+        "overlap": "allow",
     }  # fmt: skip
     first = tick(at(minutes=2500), **fields)
     assert len(first.occurrences) == MOST_DECISIONS
@@ -440,7 +449,7 @@ def test_a_moved_time_supersedes_those_before_it_and_the_timing_goes_on() -> Non
     [
         ({"catch_up": "none"}, ("missed", "policy none")),
         ({"catch_up": "latest"}, ("caught_up", None)),
-        ({"catch_up": "latest", "catch_up_seconds": 600.0}, ("missed", "window")),
+        ({"catch_up": "latest", "catch_up_window_seconds": 600.0}, ("missed", "window")),
     ],
 )
 def test_a_moved_time_that_nobody_saw_is_missed_like_others(
@@ -613,7 +622,7 @@ def test_a_time_that_the_clocks_leave_out_has_its_row(catch_up: str, hours: int)
     """On time and after a downtime alike."""
     found = tick(
         PARIS_SPRING + timedelta(hours=hours), cron="30 2 * * *", timezone="Europe/Paris",
-        gap="skip", cursor_at=PARIS_SPRING, catch_up=catch_up, catch_up_seconds=1e6,
+        gap="skip", cursor_at=PARIS_SPRING, catch_up=catch_up, catch_up_window_seconds=1e6,
     )  # fmt: skip
     assert words(found)[0] == ("skipped", "dst_gap", 1)
     assert len(found.occurrences) == (1 if hours == 1 else 2)

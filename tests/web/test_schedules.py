@@ -144,7 +144,7 @@ async def test_filters_are_always_visible(web: Browser, digest: rota.App) -> Non
     assert "digest" not in web.text
     await web.get("/schedules?text=nothing&job=send")
     assert "Nothing matches" in web.text
-    assert "Remove “job send”" in web.text
+    assert "Remove “text nothing”" in web.text
 
 
 async def test_an_edit_is_reverted(web: Browser, digest: rota.App) -> None:
@@ -176,18 +176,22 @@ async def test_a_backfill_after_a_look(web: Browser, shop: rota.App) -> None:
     await shop.schedules.create("hourly", "clean", cron="0 * * * *", timezone="Europe/Vienna")
     await web.get("/schedules/hourly/backfill")
     assert "times in Europe/Vienna" in web.text
-    given = {"start": "2026-01-05T10:30", "end": "2026-01-05T13:30"}
-    await web.get(f"/schedules/hourly/backfill?start={given['start']}&end={given['end']}")
+    given = {"from_at": "2026-01-05T10:30", "until_at": "2026-01-05T13:30"}
+    await web.get(
+        f"/schedules/hourly/backfill?from_at={given['from_at']}&until_at={given['until_at']}"
+    )
     assert "3 times would run" in web.text
     assert "Mon 5 Jan 2026, 11:00:00 CET" in web.text
     assert await shop.runs.list() == []
     await web.post("/schedules/hourly/backfill", **given, reason="lost")
     assert "3 runs of hourly enqueued" in web.text
     assert "backfilled 3 times" in web.text
-    await web.get(f"/schedules/hourly/backfill?start={given['start']}&end={given['end']}")
+    await web.get(
+        f"/schedules/hourly/backfill?from_at={given['from_at']}&until_at={given['until_at']}"
+    )
     assert "0 times would run" in web.text
     assert "3 times left out" in web.text
-    again = f"start={given['start']}&end={given['end']}&again=1"
+    again = f"from_at={given['from_at']}&until_at={given['until_at']}&again=true"
     await web.get(f"/schedules/hourly/backfill?{again}")
     assert "Enqueue 3 runs" in web.text
 
@@ -195,11 +199,11 @@ async def test_a_backfill_after_a_look(web: Browser, shop: rota.App) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "start=x&end=x",
-        "start=2026-01-02T00:00&end=2026-01-01T00:00",
-        "start=2036-01-01&end=2036-01-02",
-        "start=2026-01-01&end=2026-01-02&rate=x",
-        "start=2026-01-01&end=2026-01-02&priority=11",
+        "from_at=x&until_at=x",
+        "from_at=2026-01-02T00:00&until_at=2026-01-01T00:00",
+        "from_at=2036-01-01&until_at=2036-01-02",
+        "from_at=2026-01-01&until_at=2026-01-02&rate=x",
+        "from_at=2026-01-01&until_at=2026-01-02&priority=11",
     ],
 )
 async def test_a_backfill_that_cannot_be(web: Browser, digest: rota.App, query: str) -> None:

@@ -16,7 +16,8 @@ The body holds the arguments; `tenant` is a query parameter, `version` the heade
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Annotated, Any, Literal, is_typeddict
 
@@ -29,23 +30,32 @@ from rota.api.pages import page_of
 from rota.api.paths import address, is_creation, path_of
 from rota.api.routing import router
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Limit, Pairs, Seconds, read_cursor, read_metadata
+from rota.api.schemas.values import (
+    Cursor,
+    Instant,
+    Limit,
+    Pairs,
+    Seconds,
+    read_cursor,
+    read_metadata,
+)
 from rota.api.schemas.views import Body, ChangeBody, examples, name_of, page, view_of
 from rota.api.state import RequestScope, Scoped
 from rota.errors import RotaError
-from rota.model.fields import UNCHANGED, Argument, arguments_of, settings_of
+from rota.model.fields import UNCHANGED, Argument, Kind, arguments_of, settings_of
 from rota.operations.commands import Commands
 from rota.operations.registry import Noun, Operation, commands_of, operations_of, plan_of
 
 _PARAMETER = inspect.Parameter.KEYWORD_ONLY
 
 
-def routes_of(many: str, *place: type) -> APIRouter:
-    """The routes of a noun. `place` has the types of its list's cursor."""
+def routes_of(many: str, *place: type, by_name: tuple[type, ...] = ()) -> APIRouter:
+    """The routes of a noun. `place` has the types of its list's cursor; `by_name` those in the
+    order of names, if they are others."""
     commands = commands_of(many)
     routes, noun = router(many), commands.noun
     get, page_plan = plan_of(commands, "get"), plan_of(commands, "list")
-    add_page(routes, f"/{many}", f"list_{many}", many, page_plan, noun.record, place)
+    add_page(routes, f"/{many}", f"list_{many}", many, page_plan, noun.record, place, by_name)
     model = view_of(_details(get))
     add_route(routes, path_of(noun, get), _get(noun, get), model, problems(404) | _tag(noun))
     add_operations(routes, many)
@@ -102,14 +112,17 @@ def add_page(
     plan: Any,
     record: type,
     place: tuple[type, ...],
+    by_name: tuple[type, ...] = (),
 ) -> None:
-    """Add `GET path`: one page of a list. `place` has the types of its cursor."""
+    """Add `GET path`: one page of a list. `place` has the types of its cursor; `by_name` those in
+    the order of names, if they are others."""
     label = path.removeprefix("/").replace("/", " ")
     verb = "page" if plan.__name__ == "list" else plan.__name__
 
     async def endpoint(scope: RequestScope, limit: int, cursor: str | None, **given: Any) -> Any:
         kind = f"{label} {given['order']}" if "order" in given else label
-        at = read_cursor(kind, cursor, *place)
+        types = by_name if by_name and given["order"] == "name" else place
+        at = read_cursor(kind, cursor, *types)
         read = getattr(getattr(scope, many), verb)
         return page_of(kind, await read(cursor=at, limit=limit, **given))
 
@@ -217,7 +230,7 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
     for one in operation.arguments[1:]:
         if one.name == "version":
             parameters.append(_parameter(one.name, Version))
-        elif (one.name == "tenant" and operation.has_tenant) or not has_body:
+        elif (one.name == "tenant" and operation.has_tenant and is_in_path) or not has_body:
             parameters.append(query_of(one))
         else:
             inputs.append(one)
@@ -228,13 +241,14 @@ def _act(noun: Noun, operation: Operation, *, has_body: bool) -> Any:
 
 def _body(noun: Noun, operation: Operation, inputs: list[Argument]) -> inspect.Parameter:
     verb = "".join(word.capitalize() for word in operation.verb.split("_"))
-    model = _model(f"{verb}{name_of(noun.record)}", inputs, "Arguments.")
+    model = body_of(f"{verb}{name_of(noun.record)}", inputs, "Arguments.")
     if any(one.default is UNCHANGED or one.is_required for one in inputs):
         return _parameter("body", model)
     return inspect.Parameter("body", _PARAMETER, annotation=model | None, default=None)
 
 
-def _model(name: str, inputs: Iterable[Argument], about: str) -> Any:
+def body_of(name: str, inputs: Iterable[Argument], about: str) -> Any:
+    """The model of a body with these fields."""
     is_change = any(one.default is UNCHANGED for one in inputs)
     shown = {one.name: one.field.example for one in inputs if one.field.example is not None}
     defaults = {one.name: _default(one) for one in inputs if not one.is_required}
@@ -257,11 +271,13 @@ def _object(kind: Any) -> Any:
     """The body of an object whose fields are declared; others are any object."""
     if not is_typeddict(kind):
         return kind
-    return _model(kind.__name__, settings_of(kind), inspect.getdoc(kind) or "")
+    return body_of(kind.__name__, settings_of(kind), inspect.getdoc(kind) or "")
 
 
 def _description(one: Argument) -> str:
     means = f" null: {one.field.none_means}." if one.is_optional and one.field.none_means else ""
+    if one.field.default not in (None, "", [], {}):
+        means = f" Default: {json.dumps(one.field.default)}."
     choices = "".join(f" `{word}`: {it}." for word, it in (one.field.choices or {}).items() if it)
     every = " true: all of them." if one.kind == "selection" else ""
     return one.field.help + choices + means + every
@@ -272,43 +288,50 @@ def _repeated(one: Argument) -> str:
 
 
 def _type(one: Argument) -> Any:
-    field, kind = one.field, one.type
-    bounds: dict[str, Any] = {"ge": _whole(field.least), "le": _whole(field.most)}
-    match one.kind:
-        case "whole":
-            kind = Annotated[int, Field(**bounds)]
-        case "number":
-            kind = Annotated[float, Field(**bounds)]
-        case "duration":
-            kind = Annotated[Seconds, Field(**bounds)]
-            kind = kind | Literal[field.endless] if field.endless else kind
-        case "numbers":
-            number = Annotated[int, Field(**bounds)]
-            kind = Annotated[list[number], Field(min_length=1, max_length=1000)]
-        case "moment":
-            shown = [str(field.example or "2h"), "2026-03-08T09:00:00Z"]
-            schema = {"type": "string", "examples": shown}
-            kind = Annotated[Any, BeforeValidator(_reader(one)), WithJsonSchema(schema)]
-        case "words" | "several":
-            word: Any = Literal[one.words] if one.words else _text(one)
-            kind = Annotated[list[word], Field(min_length=int(one.is_optional), max_length=1000)]
-        case "object":
-            kind = _object(one.type)
-        case "selection":
-            known = Literal[tuple(field.choices)] if field.choices else _text(one)
-            kind = bool | Annotated[list[known], Field(max_length=1000)]  # type: ignore[valid-type]
-        case "text":
-            kind = _text(one)
+    make = _TYPES.get(one.kind)
+    kind = one.type if make is None else make(one)
     return kind | None if one.is_optional else kind
+
+
+def _bounded(kind: Any) -> Callable[[Argument], Any]:
+    return lambda one: Annotated[kind, Field(ge=_whole(one.field.least), le=_whole(one.field.most))]
+
+
+def _duration(one: Argument) -> Any:
+    kind = _bounded(Seconds)(one)
+    return kind | Literal[one.field.endless] if one.field.endless else kind
 
 
 def _whole(bound: float | None) -> float | None:
     return int(bound) if bound is not None and float(bound).is_integer() else bound
 
 
+def _moment(one: Argument) -> Any:
+    shown = [str(one.field.example or "2h"), "2026-03-08T09:00:00Z"]
+    schema = {"type": "string", "examples": shown}
+    return Annotated[Any, BeforeValidator(_reader(one)), WithJsonSchema(schema)]
+
+
 def _text(one: Argument) -> Any:
     shortest = one.field.shortest or None
     return Annotated[str, Field(min_length=shortest, max_length=one.field.longest)]
+
+
+def _words(one: Argument) -> Any:
+    """An argument that may be left out has at least one word; a setting may be empty."""
+    word: Any = Literal[one.words] if one.words else _text(one)
+    least = int(one.is_optional and one.default is not UNCHANGED)
+    return Annotated[list[word], Field(min_length=least, max_length=1000)]
+
+
+def _numbers(one: Argument) -> Any:
+    number: Any = _bounded(int)(one)
+    return Annotated[list[number], Field(min_length=1, max_length=1000)]
+
+
+def _selection(one: Argument) -> Any:
+    known: Any = Literal[tuple(one.field.choices)] if one.field.choices else _text(one)
+    return bool | Annotated[list[known], Field(max_length=1000)]
 
 
 def _reader(one: Argument) -> Any:
@@ -321,6 +344,16 @@ def _reader(one: Argument) -> Any:
             raise ValueError(error.problem) from None
 
     return read
+
+
+# The type of a field in a body, by kind, if it is not that of the argument.
+_TYPES: dict[Kind, Callable[[Argument], Any]] = {
+    "whole": _bounded(int), "number": _bounded(float), "duration": _duration,
+    "numbers": _numbers, "moment": _moment, "instant": lambda one: Instant,
+    "words": _words, "several": _words, "text": _text,
+    "object": lambda one: _object(one.type), "selection": _selection,
+    "objects": lambda one: Annotated[list[_object(one.type)], Field(max_length=100)],  # type: ignore[misc]
+}  # fmt: skip
 
 
 def _parameter(name: str, annotation: Any) -> inspect.Parameter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from typing import Any, get_args, get_origin
 
@@ -26,10 +27,11 @@ def add_read(
     responses: Any = None,
     *,
     is_large: bool = False,
+    leaves_out: Collection[str] = (),
 ) -> None:
     """Add `GET path`, which returns what a command of `app.<commands>` returns. Arguments that the
-    path does not name are query parameters. A large answer is serialized directly, without
-    validation."""
+    path does not name are query parameters, except those it `leaves_out`. A large answer is
+    serialized directly, without validation."""
     plan, result = plan_behind(read), result_of(read)
     READS[commands, plan.__name__] = path
 
@@ -40,7 +42,9 @@ def add_read(
         return Response(_codec(result).dump_json(found), media_type="application/json")
 
     parameters = [
-        target_of(one) if f"{{{one.name}" in path else query_of(one) for one in arguments_of(plan)
+        target_of(one) if f"{{{one.name}" in path else query_of(one)
+        for one in arguments_of(plan)
+        if one.name not in leaves_out
     ]
     shaped(endpoint, operation_id, summary_of(plan), parameters)
     add_route(routes, path, endpoint, _model(result), responses or {})

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rota.operations.runs.views import RunViews
     from rota.operations.schedules.calendars import Calendars
     from rota.operations.schedules.schedules import Schedules
+    from rota.operations.schedules.templates import Templates
     from rota.operations.tenants.tenants import Tenants
     from rota.operations.watches import Watches
     from rota.operations.workers import Workers
@@ -146,6 +147,10 @@ class RequestScope:
     @property
     def calendars(self) -> Calendars:
         return self.ask(self.app.calendars)
+
+    @property
+    def templates(self) -> Templates:
+        return self.ask(self.app.templates)
 
     @property
     def limits(self) -> Limits:

@@ -88,6 +88,15 @@ _RENAMED = {
     "--for": "--until",
     "--per": "--period",
     "--job": "--jobs",
+    "--every": "--interval",
+    "--at": "--run-at",
+    "--with-seconds": "--has-seconds",
+    "--shadow": "--is-shadow",
+    "--enabled": "--is-enabled",
+    "--tag": "--tags",
+    "--run-tag": "--run-tags",
+    "--from": "--from-at",
+    "--until": "--until-at",
 }
 
 

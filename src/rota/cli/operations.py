@@ -8,7 +8,9 @@ target that fails, and exits with 1 then.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,8 +21,10 @@ from rota.cli.terminal import names, paging, times, values
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.flags import Absolute, Json, NameOption
 from rota.cli.terminal.output import print_json, say
+from rota.cli.terminal.progress import progress
 from rota.cli.terminal.words import CliWords
 from rota.errors import InputError, RotaError
+from rota.model.durations import write_duration
 from rota.model.field_values import ALL
 from rota.model.fields import Argument, arguments_of
 from rota.model.tenant import split_name
@@ -32,15 +36,25 @@ if TYPE_CHECKING:
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-def add_actions(commands: typer.Typer, many: str, complete: Any) -> None:
-    """Add a command for each operation of a noun. `complete` lists the names of its targets."""
+# Prints a result.
+Show = Callable[[Any], None]
+
+
+def add_actions(
+    commands: typer.Typer, many: str, complete: Any, show: Mapping[str, Show] | None = None
+) -> None:
+    """Add a command for each operation of a noun. `complete` lists the names of its targets; `show`
+    prints the results of some verbs above their sentence."""
     found = commands_of(many)
     for operation in operations_of(found, "cli"):
-        made = _action if operation.has_target else _whole_action
-        commands.command(operation.word)(made(found.noun, operation, complete))
+        if operation.has_target:
+            made = _action(found.noun, operation, complete, (show or {}).get(operation.verb))
+        else:
+            made = _whole_action(found.noun, operation)
+        commands.command(operation.word)(made)
 
 
-def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
+def _action(noun: Noun, operation: Operation, complete: Any, show: Show | None) -> Any:
     def run(ctx: typer.Context, targets: Any, json: bool, **texts: Any) -> int:
         targets = [targets] if operation.positional else targets
         tenant = texts.pop("tenant", None) if operation.has_tenant else None
@@ -48,7 +62,7 @@ def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
         if _has_settings(operation) and not any(one.name in given for one in operation.inputs):
             raise Failure(values.NOTHING, code=2)
         with administer(ctx) as app:
-            done = [_one(ctx, app, noun, operation, name, tenant, given) for name in targets]
+            done = [_one(ctx, app, noun, operation, name, tenant, given, show) for name in targets]
         if json:
             print_json([one for one, _ in done])
         return max(code for _, code in done)
@@ -68,13 +82,13 @@ def _action(noun: Noun, operation: Operation, complete: Any) -> Any:
         *flags_of(operation.arguments[1:]),
         inspect.Parameter("json", _KEYWORD, annotation=Json, default=False),
     ]
-    if operation.verb == "create":
+    if operation.verb == "create" and not operation.positional:
         hidden = inspect.Parameter("name_option", _KEYWORD, annotation=NameOption, default=None)
         parameters.append(hidden)
     return shaped(run, operation.name_of(noun), operation.summary, parameters)
 
 
-def _whole_action(noun: Noun, operation: Operation, _: Any) -> Any:
+def _whole_action(noun: Noun, operation: Operation) -> Any:
     """An operation without a target: it is done once, and prints its result with `--json`."""
 
     def run(ctx: typer.Context, json: bool, **texts: Any) -> None:
@@ -107,6 +121,7 @@ def _one(
     target: str | int,
     tenant: str | None,
     given: dict[str, Any],
+    show: Show | None,
 ) -> tuple[dict[str, Any], int]:
     """The JSON of one target, and its exit code. A database that is away ends the command."""
     from rota.cli.main import fail
@@ -123,8 +138,10 @@ def _one(
         failed = {"target": target, "is_changed": False, "error": text, "code": error.code}
         code = fail(error, parameters)
         # An error of the noun is about a value that was typed.
-        return failed, 2 if isinstance(error, noun.error) else code
+        return failed, 2 if type(error) is noun.error else code
     if not ctx.params["json"]:
+        if show is not None:
+            show(result)
         tenant, name = where.get("tenant"), where[operation.target.name]
         shown = noun.named(whole_name(tenant, name) if tenant else name)
         say(f"{shown} {operation.says(result, is_changed, times.absolute)}")
@@ -166,11 +183,23 @@ def perform(
 ) -> tuple[bool, Any]:
     """Whether it changed anything, and its result, or its target as it is now."""
     commands = getattr(app, noun.many).by(actor()).sync
-    result = operation.answer(getattr(commands, operation.verb)(**where, **given))
+    with _progress(operation, str(where[operation.target.name])) as more:
+        done = getattr(commands, operation.verb)(**where, **given, **more)
+    result = operation.answer(done)
     if operation.shows_target:
         is_changed = not operation.is_switch or operation.is_changed(result)
         return is_changed, noun.record_of(commands.get(**where))
-    return True, result
+    return not getattr(result, "is_dry_run", False), result
+
+
+@contextmanager
+def _progress(operation: Operation, target: str) -> Iterator[dict[str, Any]]:
+    """What an operation needs to report its progress, if it does."""
+    if "on_progress" not in inspect.signature(operation.plan).parameters:
+        yield {}
+        return
+    with progress(f"{operation.verb} {target}") as bar:
+        yield {"on_progress": bar.advance}
 
 
 def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
@@ -208,11 +237,13 @@ def _place(one: Argument) -> str:
 _COMPLETE = {
     "job": names.job_names, "queue": names.queue_names, "tenant": names.tenant_names,
     "schedule": names.schedule_names, "subject": names.subject_names,
+    "calendar": names.calendar_names, "template": names.template_names,
 }  # fmt: skip
 _METAVARS = {
     "flag": "", "whole": "N", "number": "N", "duration": "90s", "moment": "2h|TIME",
-    "choice": "WORD", "words": "A,B", "text": "TEXT", "object": "JSON", "pairs": "KEY:VALUE",
-    "selection": f"NAME|{ALL}", "numbers": "N", "several": "TEXT",
+    "instant": "TIME", "choice": "WORD", "words": "A,B", "text": "TEXT", "object": "JSON",
+    "objects": "JSON", "numbers": "N", "several": "TEXT", "pairs": "KEY:VALUE",
+    "selection": f"NAME|{ALL}",
 }  # fmt: skip
 
 
@@ -230,8 +261,16 @@ def _help(one: Argument) -> str:
 
 
 def _default(one: Argument) -> str:
+    if one.field.default not in (None, "", False, [], {}):
+        return f" Default: {_typed(one)}."
     is_value = isinstance(one.default, str | int | float) and not isinstance(one.default, bool)
     return f" Default: {one.default}." if is_value and one.default != "" else ""
+
+
+def _typed(one: Argument) -> str:
+    """The value that no value stands for, as it is typed."""
+    value = one.field.default
+    return write_duration(value) if one.kind == "duration" else str(value)
 
 
 def read_flags(
@@ -239,6 +278,7 @@ def read_flags(
 ) -> Iterator[tuple[str, Any]]:
     """The values of the flags that were passed."""
     known = {one.name: one for one in arguments}
+    local = _local(texts.get("timezone"))
     for name, text in texts.items():
         if text is None or text == []:
             continue
@@ -248,11 +288,22 @@ def read_flags(
             text = values.content(text, _place(known[name]))
         try:
             is_read = isinstance(text, bool)
-            parsed = text if is_read else known[name].parse(text, times.local, is_filter=is_filter)
+            parsed = text if is_read else known[name].parse(text, local, is_filter=is_filter)
             yield name, parsed
         except InputError as error:
             hint = f"; {error.hint}" if error.hint else ""
             values.refuse(_place(known[name]), f"{error.problem}{hint}")
+
+
+def _local(timezone: str | None) -> Callable[[datetime], datetime]:
+    """What gives a time without an offset its zone: that of the command, or else the reader's."""
+    if timezone is None:
+        return times.local
+    from rota.timing.once import instant_of
+    from rota.timing.zones import zone
+
+    tz = zone(timezone)
+    return lambda at: instant_of(at, tz)
 
 
 def list_command(

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rota.app import App
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-_CONTEXT = inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context)
+CONTEXT = inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context)
 _ABSOLUTE = inspect.Parameter("absolute", _KEYWORD, annotation=Absolute, default=False)
-_JSON = inspect.Parameter("json", _KEYWORD, annotation=Json, default=False)
+JSON = inspect.Parameter("json", _KEYWORD, annotation=Json, default=False)
 
 
 def option(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
@@ -59,10 +59,8 @@ def read_command(
                 show(ctx, app, found)
         return code(found)
 
-    parameters = [_CONTEXT, *flags_of(arguments), *options, _JSON]
-    return shaped(
-        run, f"{commands}_{plan.__name__}", f"{_summary(plan)} {note}".strip(), parameters
-    )
+    parameters = [CONTEXT, *flags_of(arguments), *options, JSON]
+    return shaped(run, f"{commands}_{plan.__name__}", f"{summary(plan)} {note}".strip(), parameters)
 
 
 def printing(
@@ -73,14 +71,15 @@ def printing(
     *options: inspect.Parameter,
 ) -> Any:
     """A command with the flags of these arguments, which `run` reads and prints by itself."""
-    return shaped(run, name, about, [_CONTEXT, *flags_of(arguments), *options])
+    return shaped(run, name, about, [CONTEXT, *flags_of(arguments), *options])
 
 
 def summary_of(read: Command[Any, Any]) -> str:
-    return _summary(plan_behind(read))
+    return summary(plan_behind(read))
 
 
-def _summary(plan: Any) -> str:
+def summary(plan: Any) -> str:
+    """The first paragraph of its docstring, with flags in place of arguments."""
     text = " ".join((inspect.getdoc(plan) or "").partition("\n\n")[0].split())
     for one in arguments_of(plan):
         text = text.replace(f"`{one.name}`", one.flag)

@@ -9,59 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Unpack
 
 from rota.errors import JobError, TimingError
 from rota.jobs import schedule_options
-from rota.jobs.schedule_options import Required, Seconds
 from rota.jobs.values import check_duration, check_text
 from rota.model.durations import Duration
-from rota.model.schedule import CatchUp, Overlap, Requirement
-
-
-class DeclaredArguments(TypedDict, total=False):
-    """Arguments that every timing accepts, for type checkers."""
-
-    name: str
-    description: str
-    tags: Iterable[str]
-    metadata: Mapping[str, Any]
-    payload: Mapping[str, Any] | None
-    enabled: bool
-    start_at: datetime | None
-    end_at: datetime | None
-    max_runs: int | None
-    jitter: Seconds
-    burst_allowed: bool
-    calendar: str | None
-    on_closed: Literal["skip", "next_day"]
-    catch_up: CatchUp
-    catch_up_window: Seconds | None
-    catch_up_limit: int
-    grace: Seconds
-    overlap: Overlap
-    max_concurrent_runs: int
-    pause_after_failures: int | None
-    requires: Iterable[Required]
-    shadow: bool
-    delete_when_finished: bool
-    queue: str | None
-    priority: int | None
-    max_attempts: int | None
-    timeout: Seconds | None
-    run_tags: Iterable[str] | None
-    run_metadata: Mapping[str, Any] | None
-
-
-class DeclaredKeywords(DeclaredArguments, total=False):
-    """`DeclaredArguments`, also by the names of columns and ScheduleInfo."""
-
-    jitter_seconds: Seconds
-    catch_up_seconds: Seconds | None
-    grace_seconds: Seconds
-    is_shadow: bool
-    timeout_seconds: Seconds | None
-    is_enabled: bool
+from rota.model.schedule import Requirement
+from rota.model.schedule_fields import EveryFrom, Fold, Gap, Init, PolicyKeywords
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,34 +32,32 @@ def cron(
     *,
     timezone: str = "UTC",
     with_seconds: bool = False,
-    gap: Literal["run_after", "skip"] = "run_after",
-    fold: Literal["first", "second", "both"] = "first",
-    **policies: Unpack[DeclaredKeywords],
+    gap: Gap = "run_after",
+    fold: Fold = "first",
+    **policies: Unpack[PolicyKeywords],
 ) -> DeclaredSchedule:
     """Run at the times of a cron expression, in a time zone."""
     when = {"cron": expression, "timezone": timezone, "gap": gap, "fold": fold}
-    return _declare({**when, "with_seconds": with_seconds}, policies)
+    return _declare({**when, "has_seconds": with_seconds}, policies)
 
 
 def every(
     interval: Duration,
     *,
-    every_from: Literal["start", "end"] = "start",
-    **policies: Unpack[DeclaredKeywords],
+    every_from: EveryFrom = "start",
+    **policies: Unpack[PolicyKeywords],
 ) -> DeclaredSchedule:
     """Run at an interval in seconds (minimum 1), measured without drift, or from the end of the
     last run with `every_from="end"`."""
-    return _declare({"every": interval, "every_from": every_from}, policies)
+    return _declare({"interval_seconds": interval, "every_from": every_from}, policies)
 
 
-def once(at: datetime, **policies: Unpack[DeclaredKeywords]) -> DeclaredSchedule:
+def once(at: datetime, **policies: Unpack[PolicyKeywords]) -> DeclaredSchedule:
     """Run once, at this time."""
-    return _declare({"at": at}, policies)
+    return _declare({"run_at": at}, policies)
 
 
-def on_start(
-    when: Literal["once", "release", "start"] = "once", **policies: Unpack[DeclaredKeywords]
-) -> DeclaredSchedule:
+def on_start(when: Init = "once", **policies: Unpack[PolicyKeywords]) -> DeclaredSchedule:
     """Run when workers start, on one of them: `once` ever (until it has succeeded), once per
     `release`, or at each `start` of the application's workers after none was live."""
     return _declare({"init": when}, policies)

@@ -68,3 +68,11 @@ def _of_text(text: str) -> float | None:
 def _sum(parts: Any) -> float:
     # Round to a nanosecond, so that 1.1s + 2.2s is 3.3.
     return round(sum(float(number) * _UNITS[unit] for number, unit in parts), 9)
+
+
+def write_duration(seconds: float) -> str:
+    """`90s`, `15min`, `1d`: exactly, as the reader above takes it."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"

@@ -17,7 +17,8 @@ from rota.model.json_bounds import check_bounds
 if TYPE_CHECKING:
     from rota.model.fields import Argument, Kind, Moment
 
-MOMENT_EXAMPLES = "2h, or 2026-11-02T08:00Z"
+INSTANT_EXAMPLE = "2026-11-02T08:00Z"
+MOMENT_EXAMPLES = f"2h, or {INSTANT_EXAMPLE}"
 # What a person types to select all names.
 ALL = "all"
 
@@ -32,7 +33,10 @@ def read_moment(
         at = datetime.fromisoformat(words)
     except ValueError:
         return None
-    return at if at.tzinfo is not None or local is None else local(at)
+    try:
+        return at if at.tzinfo is not None or local is None else local(at)
+    except OverflowError:
+        return None
 
 
 def past_instant(at: Moment | None, now: datetime) -> datetime | None:
@@ -75,12 +79,25 @@ def _read_moment(argument: Argument, value: Any) -> datetime | timedelta:
     if not isinstance(found, datetime | timedelta):
         hint = f"write {MOMENT_EXAMPLES}"
         raise argument.wrong(f"{{field}} must be a time, not {value!r}", hint=hint)
-    if isinstance(found, datetime) and found.tzinfo is None:
+    if isinstance(found, timedelta) and abs(found.total_seconds()) > LONGEST_SECONDS:
+        raise argument.wrong(f"{{field}} is not in {SUPPORTED}")
+    return found if isinstance(found, timedelta) else _checked_instant(argument, found)
+
+
+def _read_instant(argument: Argument, value: Any) -> datetime:
+    """A time that does not depend on when it is read."""
+    found = read_moment(value) if isinstance(value, str) else value
+    if not isinstance(found, datetime):
+        hint = f"write {INSTANT_EXAMPLE}"
+        raise argument.wrong(f"{{field}} must be a date and time, not {value!r}", hint=hint)
+    return _checked_instant(argument, found)
+
+
+def _checked_instant(argument: Argument, found: datetime) -> datetime:
+    if found.utcoffset() is None:
         hint = "use a datetime with tzinfo, or an ISO 8601 time with its offset"
         raise argument.wrong(f"{{field}} {found.isoformat()} has no time zone", hint=hint)
-    if isinstance(found, datetime) and not is_instant(found):
-        raise argument.wrong(f"{{field}} is not in {SUPPORTED}")
-    if isinstance(found, timedelta) and abs(found.total_seconds()) > LONGEST_SECONDS:
+    if not is_instant(found):
         raise argument.wrong(f"{{field}} is not in {SUPPORTED}")
     return found
 
@@ -136,6 +153,13 @@ def _read_object(argument: Argument, value: Any) -> Any:
     raise argument.wrong(f"{{field}} must be an object, not {value!r}")
 
 
+def _read_objects(argument: Argument, value: Any) -> list[Any]:
+    """Objects, or what the check of the field takes for one."""
+    if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
+        raise argument.wrong(f"{{field}} must be a list, not {value!r}")
+    return list(value)
+
+
 def _read_pairs(argument: Argument, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise argument.wrong(f"{{field}} must map keys to values, not {value!r}")
@@ -156,9 +180,9 @@ def _read_selection(argument: Argument, value: Any) -> bool | list[str]:
 
 READERS: dict[Kind, Callable[[Argument, Any], Any]] = {
     "flag": _read_flag, "whole": _read_whole, "number": _read_number, "duration": _read_duration,
-    "moment": _read_moment, "choice": _read_choice, "words": _read_words, "text": _read_text,
-    "object": _read_object, "pairs": _read_pairs, "selection": _read_selection,
-    "numbers": _read_numbers,
+    "moment": _read_moment, "instant": _read_instant, "choice": _read_choice,
+    "words": _read_words, "text": _read_text, "object": _read_object, "objects": _read_objects,
+    "pairs": _read_pairs, "selection": _read_selection, "numbers": _read_numbers,
     "several": _read_several,
 }  # fmt: skip
 
@@ -237,7 +261,9 @@ PARSERS: dict[Kind, Callable[[Argument, str, Any], Any]] = {
     "words": lambda _, text, local: _split(text),
     "numbers": lambda _, text, local: [_parse_whole(one) for one in _split(text)],
     "moment": lambda _, text, local: read_moment(text, local) or text,
+    "instant": lambda _, text, local: read_moment(text, local) or text,
     "object": lambda argument, text, local: _parse_object(argument, text),
+    "objects": lambda argument, text, local: _parse_json(argument, text),
     "pairs": lambda argument, text, local: _parse_pairs(argument, text),
     "selection": lambda _, text, local: text == ALL or _split(text),
     "several": lambda argument, text, local: _parse_several(argument, text),

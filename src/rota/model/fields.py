@@ -15,6 +15,7 @@ import json
 import math
 from collections import abc
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -44,13 +45,14 @@ Moment = datetime | timedelta | str
 # Values of a JSON object that are compared with a text.
 Plain = str | int | float | bool
 Kind = Literal[
-    "flag", "whole", "number", "duration", "moment", "choice", "words", "text", "object", "pairs",
-    "selection", "numbers", "several",
+    "flag", "whole", "number", "duration", "moment", "instant", "choice", "words", "text",
+    "object", "objects", "pairs", "selection", "numbers", "several",
 ]  # fmt: skip
 
 _KINDS: dict[Any, Kind] = {
     bool: "flag", int: "whole", float: "number", str: "text", list[str]: "words",
     list[int]: "numbers",
+    abc.Iterable[str]: "words", datetime: "instant",
     frozenset(get_args(Duration)): "duration", frozenset(get_args(Moment)): "moment",
     Mapping[str, Plain]: "pairs", frozenset({bool, list[str]}): "selection",
     frozenset({str, Sequence[str]}): "several",
@@ -71,11 +73,12 @@ class Field:
     """What people need to know of a field. `least` and `most` bound a number, `shortest` and
     `longest` the characters of a text; `choices` says what each word of a Literal means, or lists
     the words that a selection takes. `none` is the word that people type for no value, and
-    `none_means` what that does. `is_long`: pages show a large input. `short` is the name of the
-    flag, if that is not the name of the field; a filter that is repeated value by value has it in
-    addresses too. `word` is its name in the filter of a page, where people type it. `endless` is
-    the word for a duration without end. `is_argument`: the command line takes it as an argument
-    though it may be left out. `letter` is a flag of one letter."""
+    `none_means` what that does. `default` is the value that no value stands for. `is_long`: pages
+    show a large input. `short` is the name of the flag, if that is not the name of the field; a
+    filter that is repeated value by value has it in addresses too. `word` is its name in the filter
+    of a page, where people type it. `endless` is the word for a duration without end.
+    `is_argument`: the command line takes it as an argument though it may be left out. `letter` is a
+    flag of one letter."""
 
     help: str
     example: Any = None
@@ -94,14 +97,18 @@ class Field:
     is_argument: bool = False
     letter: str = ""
     word: str = ""
+    default: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """A check beside a Field: `Annotated[Events, Check(check_events)]`. `read` takes the name and
-    the value, and returns the value as plans take it; ValueError if it does not fit."""
+    the value, and returns the value as plans take it; ValueError if it does not fit. `parse` makes
+    such a value of what a person typed, and `write` the reverse, if that is not JSON."""
 
     read: Callable[[str, Any], Any]
+    parse: Callable[[str], Any] | None = None
+    write: Callable[[Any], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +132,7 @@ class Argument:
     def is_positional(self) -> bool:
         """Whether the command line takes it as an argument, which has to be given. Times and
         objects have a flag."""
-        has_flag = self.kind in ("moment", "object")
+        has_flag = self.kind in ("moment", "instant", "object")
         return self.is_required and not self.is_keyword and not has_flag
 
     @property
@@ -160,7 +167,7 @@ class Argument:
         """The value as plans take it; InputError if it is of the wrong type or out of range."""
         if value is None:
             if self.is_optional:
-                return None
+                return copy(self.field.default)
             raise self.wrong("{field} is required", code="required")
         found = READERS[self.kind](self, value)
         if isinstance(found, int | float) and not isinstance(found, bool):
@@ -175,10 +182,16 @@ class Argument:
             return ", ".join(value)
         if self.field.choices:
             return self.field.choices[value]
+        if self.check is not None and self.check.write is not None:
+            return self.check.write(value)
         if self.kind == "duration":
             return self.field.endless if value == math.inf else duration(value)
         if self.kind == "object":
             return json.dumps(value, ensure_ascii=False, default=str) if value else ""
+        if self.kind == "flag":
+            return "yes" if value else "no"
+        if self.kind == "words":
+            return ", ".join(value)
         if self.kind == "number":
             return f"{value:,.12g}"
         return f"{value:,}" if self.kind == "whole" else str(value)
@@ -194,8 +207,10 @@ class Argument:
         filter is left out to have none: the word for no value is a value like others there."""
         words = text.strip()
         has_none = self.is_optional and (self.field.none_means or not is_filter)
-        if has_none and words == self.field.none:
+        if has_none and words == self.field.none and words not in self.words:
             return None
+        if self.check is not None and self.check.parse is not None:
+            return self.read(self.check.parse(words))
         parse = PARSERS.get(self.kind)
         return self.read(words if parse is None else parse(self, words, local))
 
@@ -281,8 +296,10 @@ def _argument(name: str, hint: Any, default: Any, is_keyword: bool) -> Argument:
         kind = "choice"
     elif kind is None and (origins & {dict, abc.Mapping} or any(map(is_typeddict, plain))):
         kind = "object"
+    elif kind is None and origins == {abc.Iterable}:
+        kind, plain = "objects", [*get_args(get_args(plain[0])[0])]
     assert kind is not None, f"{name}: no kind of field has the type {inner}"
-    is_optional = len(plain) < len(members)
+    is_optional = len(plain) < len(members) or field.default is not None
     shown = next((one for one in plain if is_typeddict(one)), plain[0])
     if kind == "object" and not is_typeddict(shown):
         shown = dict[str, Any] | str if str in plain else dict[str, Any]

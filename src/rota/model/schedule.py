@@ -54,7 +54,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     calendar: str | None = None
     on_closed: Literal["skip", "next_day"] = "skip"
     catch_up: CatchUp = "latest"
-    catch_up_seconds: float | None = None
+    catch_up_window_seconds: float | None = None
     catch_up_limit: int = 100
     grace_seconds: float = 60.0
     overlap: Overlap = "skip"

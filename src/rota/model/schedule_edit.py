@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from rota.model.fields import Field
+from rota.model.states import ManualKind
+
+_AT = "2026-03-09T12:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
     """A column of `rota.schedules` with its value before and after."""
 
-    field: str
-    before: Any
-    after: Any
+    field: Annotated[str, Field("The column.", "cron")]
+    before: Annotated[Any, Field("Its value before.", "0 3 * * *")]
+    after: Annotated[Any, Field("Its value after.", "30 2 * * *")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +26,13 @@ class ScheduleEdit:
     """A change to a schedule. `id` is its audit entry; `can_revert` says whether `revert` can undo
     it."""
 
-    id: int
-    at: datetime
-    actor: str
-    action: str
-    reason: str | None
-    changes: list[FieldChange]
-    can_revert: bool = False
+    id: Annotated[int, Field("Audit entry ID, for `revert`.", 12)]
+    at: Annotated[datetime, Field("Time of the change.")]
+    actor: Annotated[str, Field("Who did it.", "api:admin")]
+    action: Annotated[str, Field("What was done.", "schedule.updated")]
+    reason: Annotated[str | None, Field("Reason.", "the books close later")]
+    changes: Annotated[list[FieldChange], Field("Each field with its value before and after.")]
+    can_revert: Annotated[bool, Field("Whether it can be reverted.", True)] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +40,11 @@ class Override:
     """A field of a declared schedule that an operator has changed: its value, and what the code
     says."""
 
-    field: str
-    stored: Any
-    code: Any
-    changed_by: str | None
-    changed_at: datetime | None
+    field: Annotated[str, Field("The field.", "cron")]
+    stored: Annotated[Any, Field("Its value.", "0 9 * * *")]
+    code: Annotated[Any, Field("The value in the code.", "0 8 * * *")]
+    changed_by: Annotated[str | None, Field("Who changed it.", "cli:ada")]
+    changed_at: Annotated[datetime | None, Field("When it was changed.", _AT)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +55,14 @@ class ManualRun:
     and the number of its `runs`.
     """
 
-    at: datetime
-    actor: str
-    kind: str
-    reason: str | None
-    run_id: int | None = None
-    state: str | None = None
-    from_at: datetime | None = None
-    until_at: datetime | None = None
-    runs: int = field(default=1)
+    at: Annotated[datetime, Field("When it was requested.")]
+    actor: Annotated[str, Field("Who did it.", "api:admin")]
+    kind: Annotated[ManualKind, Field("A single run, or a backfill.", "triggered")]
+    reason: Annotated[str | None, Field("Reason.", "asked for")]
+    run_id: Annotated[int | None, Field("The single run.", 42)] = None
+    state: Annotated[
+        str | None, Field("State of the single run; null once it is deleted.", "succeeded")
+    ] = None
+    from_at: Annotated[datetime | None, Field("Backfills: start of the period.")] = None
+    until_at: Annotated[datetime | None, Field("Backfills: end of the period.")] = None
+    runs: Annotated[int, Field("Number of runs enqueued.", 1)] = field(default=1)

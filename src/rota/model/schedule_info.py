@@ -1,4 +1,4 @@
-"""The records of schedules, templates and backfills."""
+"""The records of schedules and backfills."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Annotated, Any
 
 from rota.model.fields import Field
 from rota.model.schedule_fields import (
-    CATCH_UP_SECONDS,
+    CATCH_UP_WINDOW,
     GRACE,
     INTERVAL,
+    IS_ENABLED,
     JITTER,
     METADATA,
     PAYLOAD,
+    REQUIRES,
     RUN_METADATA,
+    RUN_TAGS,
+    TAGS,
     TIMEOUT,
     BurstAllowed,
     CalendarField,
@@ -29,7 +33,6 @@ from rota.model.schedule_fields import (
     GapField,
     HasSeconds,
     InitField,
-    IsEnabled,
     IsShadow,
     JobName,
     MaxAttempts,
@@ -40,13 +43,10 @@ from rota.model.schedule_fields import (
     PauseAfterFailures,
     Priority,
     QueueField,
-    Requires,
     RunAt,
-    RunTags,
     ScheduleName,
     ScheduleTenant,
     StartAt,
-    Tags,
     Timezone,
 )
 from rota.model.states import ScheduleState
@@ -75,7 +75,7 @@ class ScheduleInfo:
     ]
     timing: Annotated[str, Field("When it runs, in words.", "at 08:00 on weekdays")]
     description: Description
-    tags: Tags
+    tags: Annotated[list[str], TAGS]
     metadata: Annotated[dict[str, Any], METADATA]
     cron: Cron
     interval_seconds: Annotated[float | None, INTERVAL]
@@ -94,13 +94,13 @@ class ScheduleInfo:
     calendar: CalendarField
     on_closed: OnClosedField
     catch_up: CatchUpField
-    catch_up_seconds: Annotated[float | None, CATCH_UP_SECONDS]
+    catch_up_window_seconds: Annotated[float | None, CATCH_UP_WINDOW]
     catch_up_limit: CatchUpLimit
     grace_seconds: Annotated[float, GRACE]
     overlap: OverlapField
     max_concurrent_runs: MaxConcurrentRuns
     pause_after_failures: PauseAfterFailures
-    requires: Requires
+    requires: Annotated[list[dict[str, Any]], REQUIRES]
     is_shadow: IsShadow
     delete_when_finished: DeleteWhenFinished
     payload: Annotated[dict[str, Any] | None, PAYLOAD]
@@ -108,9 +108,9 @@ class ScheduleInfo:
     priority: Priority
     max_attempts: MaxAttempts
     timeout_seconds: Annotated[float | None, TIMEOUT]
-    run_tags: RunTags
+    run_tags: Annotated[list[str] | None, RUN_TAGS]
     run_metadata: Annotated[dict[str, Any] | None, RUN_METADATA]
-    is_enabled: IsEnabled
+    is_enabled: Annotated[bool, IS_ENABLED]
     paused_at: Annotated[datetime | None, Field("Since when it is paused.")]
     paused_by: Annotated[str | None, Field("Who paused it.")]
     pause_reason: Annotated[str | None, Field("Why it is paused.")]
@@ -137,16 +137,6 @@ class ScheduleInfo:
     avg_duration_ms: Annotated[float | None, Field("Average duration.")]
     max_duration_ms: Annotated[float | None, Field("Longest duration.")]
     max_duration_ms_7d: Annotated[float | None, Field("Longest duration in the last seven days.")]
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateInfo:
-    """A timing template."""
-
-    name: Annotated[str, Field("Name.", "Weekdays 9 AM")]
-    cron: Annotated[str, Field("Cron expression.", "0 9 * * 1-5")]
-    description: Annotated[str, Field("What it is for.", "Monday to Friday at nine")]
-    version: Annotated[int, Field("Incremented with each change; also the ETag.", 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rota.operations.runs.views import RunViews
     from rota.operations.schedules.calendars import Calendars
     from rota.operations.schedules.schedules import Schedules
+    from rota.operations.schedules.templates import Templates
     from rota.operations.tenants.tenants import Tenants
     from rota.operations.watches import Watches
     from rota.operations.workers import Workers
@@ -117,6 +118,12 @@ class CommandSets:
         from rota.operations.schedules.calendars import Calendars
 
         return Calendars(self.database)
+
+    @cached_property
+    def templates(self) -> Templates:
+        from rota.operations.schedules.templates import Templates
+
+        return Templates(self.database)
 
     @cached_property
     def cleanup(self) -> Cleanup:

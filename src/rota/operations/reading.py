@@ -9,13 +9,13 @@ Arguments without a declaration, such as the cursor of a page, are passed on as 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
 
 from rota.errors import InputError, RotaError
-from rota.model.fields import arguments_of
+from rota.model.fields import Argument, arguments_of
 from rota.operations.commands import Command
-from rota.operations.registry import checked
+from rota.operations.registry import by_own_names, checked
 from rota.postgres.plans import Plan
 
 P = ParamSpec("P")
@@ -28,8 +28,11 @@ def reading(
     """Check the arguments of a command before its plan begins; wrong ones raise `error`."""
 
     def declare(plan: Callable[Concatenate[Any, P], Plan[T]]) -> Command[P, T]:
-        def check(_: Any, given: dict[str, Any]) -> dict[str, Any]:
-            return _check(plan, given, error)
+        def check(commands: Any, given: dict[str, Any]) -> dict[str, Any]:
+            noun = getattr(commands, "noun", None)
+            known = {one.name: one for one in arguments_of(plan)}
+            named = given if noun is None else by_own_names(noun, given, known)
+            return _check(plan, known, named, error)
 
         return Command(checked(plan, check))
 
@@ -37,13 +40,17 @@ def reading(
 
 
 def _check(
-    plan: Callable[..., Any], given: dict[str, Any], error: type[RotaError]
+    plan: Callable[..., Any],
+    known: Mapping[str, Argument],
+    given: dict[str, Any],
+    error: type[RotaError],
 ) -> dict[str, Any]:
-    known = {one.name: one for one in arguments_of(plan)}
     plain = inspect.signature(plan).parameters
     for name in given:
         if name not in known and name not in plain:
-            raise error(f"unknown filter {name}", hint=f"choose from {', '.join(known)}")
+            raise error(
+                f"unknown filter {name}", hint=f"choose from {', '.join(known)}", field=name
+            )
     try:
         return {
             name: known[name].read(value) if name in known else value

@@ -18,7 +18,7 @@ plan returns.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from datetime import datetime
 from functools import cache
@@ -66,6 +66,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "workers": ("rota.operations.workers", "WorkerCommands"),
     "calendars": ("rota.operations.schedules.calendars", "CalendarCommands"),
     "schedules": ("rota.operations.schedules.schedules", "ScheduleCommands"),
+    "templates": ("rota.operations.schedules.templates", "TemplateCommands"),
     "runs": ("rota.operations.runs.runs", "RunCommands"),
     "errors": ("rota.operations.runs.error_groups", "ErrorCommands"),
     "bulk": ("rota.operations.runs.bulk_actions", "BulkCommands"),
@@ -237,12 +238,15 @@ class Operation:
         only for Python, and stay as they are."""
         known = {one.name: one for one in self.arguments}
         plain = inspect.signature(self.plan).parameters
-        arguments = _by_own_names(noun, arguments)
+        given = arguments
+        arguments = by_own_names(noun, given, known)
         odd = [name for name in arguments if name not in known and name not in plain]
         if odd:
             choices = ", ".join(one.name for one in self.arguments if one.is_keyword)
             raise noun.error(
-                f"{noun.one}: unknown argument {odd[0]!r}", hint=f"choose from {choices}"
+                f"{noun.one}: unknown argument {odd[0]!r}",
+                hint=f"choose from {choices}",
+                field=odd[0],
             )
         try:
             return {
@@ -252,6 +256,8 @@ class Operation:
                 for name, value in arguments.items()
             }
         except InputError as error:
+            short = (name for name in given if noun.names.get(name) == error.field)
+            error.argument = next(short, error.argument)
             raise error.retold(noun.error) from None
 
 
@@ -267,12 +273,15 @@ def _is_common(one: Argument) -> bool:
     return one.name in COMMON and one.default is not UNCHANGED
 
 
-def _by_own_names(noun: Noun, arguments: dict[str, Any]) -> dict[str, Any]:
+def by_own_names(noun: Noun, arguments: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The arguments by the names of the fields, if they were given by other names."""
     found: dict[str, Any] = {}
     for given, value in arguments.items():
-        name = noun.names.get(given, given)
+        name = given if given in known else noun.names.get(given, given)
         if name in found or (name != given and name in arguments):
-            raise noun.error(f"{given} and {name} are the same argument; pass only one of them")
+            raise noun.error(
+                f"{given} and {name} are the same argument; pass only one of them", field=name
+            )
         found[name] = value
     return found
 

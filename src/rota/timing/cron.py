@@ -112,11 +112,15 @@ def expand(expression: str) -> str:
 
 def parse(expression: object, with_seconds: bool = False) -> CronSim:
     """Parse an expression; errors quote it and name the invalid part."""
-    if not isinstance(expression, str) or len(expression) > MAX_LENGTH:
-        raise TimingError(f"cron must be a string of at most {MAX_LENGTH} characters")
-    fields = expand(expression)
-    _check_count(fields, with_seconds)
-    return _read(fields)
+    try:
+        if not isinstance(expression, str) or len(expression) > MAX_LENGTH:
+            raise TimingError(f"cron must be a string of at most {MAX_LENGTH} characters")
+        fields = expand(expression)
+        _check_count(fields, with_seconds)
+        return _read(fields)
+    except TimingError as error:
+        error.field = "cron"
+        raise
 
 
 @lru_cache(maxsize=4096)
@@ -139,7 +143,7 @@ def _check_count(fields: str, with_seconds: bool) -> None:
     if count == 6:
         raise TimingError(
             f"cron {fields!r} has six fields, but seconds are not enabled",
-            hint="drop the first field (the seconds), or set with_seconds",
+            hint="drop the first field (the seconds), or set has_seconds",
         )
     wanted = "five fields, or six with the seconds first" if with_seconds else "five fields"
     counted = {0: "is empty", 1: "has 1 field"}.get(count, f"has {count} fields")

@@ -206,8 +206,8 @@ class _Deciding:
         if schedule.catch_up == "none":
             self._add_span(timing, until, "missed", "policy none")
             return
-        if schedule.catch_up_seconds is not None:
-            window = self._clock - timedelta(seconds=schedule.catch_up_seconds)
+        if schedule.catch_up_window_seconds is not None:
+            window = self._clock - timedelta(seconds=schedule.catch_up_window_seconds)
             self._add_span(timing, min(window, until), "missed", "window")
         if self._is_full:
             return

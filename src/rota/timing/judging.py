@@ -89,7 +89,10 @@ class Judge:
             return self.judge(at, "ran")
         if schedule.catch_up == "none":
             return Occurrence(at, "missed", "policy none")
-        if schedule.catch_up_seconds is not None and lateness >= schedule.catch_up_seconds:
+        if (
+            schedule.catch_up_window_seconds is not None
+            and lateness >= schedule.catch_up_window_seconds
+        ):
             return Occurrence(at, "missed", "window")
         return self.judge(at, "caught_up")
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta, tzinfo
 from itertools import islice, takewhile
+from typing import Annotated
 
 from rota.errors import TimingError
+from rota.model.fields import Field
 from rota.timing.nominal import Nominal, in_utc
 from rota.timing.timing import Timing
 from rota.timing.zones import Shift, shift_over, shifts, wall_at, zone
@@ -23,11 +25,13 @@ class PreviewRow:
     A row that is skipped is a missing local time; `at` is when it would have run.
     """
 
-    at: datetime
-    local: datetime
-    viewer_local: datetime | None
-    note: str = ""
-    is_skipped: bool = False
+    at: Annotated[datetime, Field("The instant.")]
+    local: Annotated[datetime, Field("Local time in the schedule's time zone.")]
+    viewer_local: Annotated[
+        datetime | None, Field("Local time in the viewer's time zone, if given.")
+    ]
+    note: Annotated[str, Field("Note: a clock change, or a day excluded by the calendar.", "")] = ""
+    is_skipped: Annotated[bool, Field("Whether it will be skipped.", False)] = False
 
     def to_json(self) -> dict[str, str | bool | None]:
         return {

@@ -249,4 +249,6 @@ def _check_bounds(start: datetime | None, once: datetime | None, end: datetime |
         (once, end, "run_at {0} is after end_at {1}"),
     ):
         if earlier and later and earlier > later:
-            raise TimingError(text.format(earlier.isoformat(), later.isoformat()))
+            raise TimingError(
+                text.format(earlier.isoformat(), later.isoformat()), field=text.partition(" ")[0]
+            )

@@ -107,10 +107,11 @@ def _unknown(name: str) -> TimingError:
         return TimingError(
             f"no time zone data on this machine: cannot look up {name!r}",
             hint="install the system's tzdata, or the Python package tzdata; UTC needs neither",
+            field="timezone",
         )
     near = _nearest(str(name), known)
     hint = f"did you mean {' or '.join(near)}?" if near else "use an IANA name like Europe/Paris"
-    return TimingError(f"unknown time zone {name!r}", hint=hint)
+    return TimingError(f"unknown time zone {name!r}", hint=hint, field="timezone")
 
 
 def _nearest(name: str, known: list[str]) -> list[str]:

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.errors import InputError, TimingError, UnknownJob, WrongState
+from rota.model.durations import write_duration
 from rota.model.fields import UNCHANGED, Argument
 from rota.model.formatting import plain
 from rota.operations.command_line import line_of
@@ -54,6 +55,7 @@ class Input:
     is_long: bool = False
     error: str | None = None
     options: Sequence[str] = ()
+    type: str = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,11 +383,13 @@ def command_of(noun: Noun, operation: Operation, record: Any) -> str:
 
 def input_of(one: Argument, text: str, error: str | None) -> Input:
     small = f"empty: {one.field.none_means}" if one.is_optional and one.field.none_means else ""
+    if one.field.default and not isinstance(one.field.default, bool):
+        small = f"empty: {one.shown(one.field.default)}"
     hint = one.field.help if one.kind != "choice" else ""
     if one.kind == "moment":
         hint = "30min, 2h, 3d, or 2026-11-02 08:00 in your time zone"
     choices = one.field.choices or dict.fromkeys(one.words, "") if one.kind == "choice" else None
-    if choices and one.is_optional:
+    if choices and one.is_optional and not one.field.default:
         choices, small = {"": one.field.none_means, **choices}, ""
     is_flag = one.kind == "flag" and not one.is_optional
     is_long = one.field.is_long or one.kind == "object"
@@ -406,6 +410,10 @@ def _value(one: Argument, record: Any) -> Any:
 def text_of(one: Argument, value: Any) -> str:
     if value is None:
         return ""
+    if one.check is not None and one.check.write is not None:
+        return one.check.write(value)
+    if one.kind == "duration":
+        return write_duration(value)
     if one.kind in ("words", "numbers"):
         return ", ".join(map(str, value))
     if isinstance(value, Mapping) and all(isinstance(it, int) for it in value.values()):

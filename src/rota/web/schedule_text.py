@@ -5,21 +5,8 @@ from __future__ import annotations
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.schedule_info import ScheduleInfo
 from rota.web import time_text
+from rota.web.schedule_values import value_of
 
-_CATCH_UP = {
-    "none": "Skip it and record it as missed.",
-    "latest": "Run once, for the latest missed time",
-    "all": "Run every missed time, one after the other",
-}
-_OVERLAP = {
-    "skip": "Skip this time and record it.",
-    "queue_one": "Wait for it; further times are skipped.",
-    "queue_all": "Wait for it and for all earlier ones.",
-    "cancel_running": "Cancel it and start.",
-    "allow": "Start anyway.",
-}
-_GAP = {"run_after": "runs right after the gap", "skip": "is skipped"}
-_FOLD = {"first": "runs the first time", "second": "runs the second time", "both": "runs twice"}
 _REASONS = {
     "overlap": "the previous run had not ended",
     "paused": "the schedule was paused",
@@ -49,11 +36,11 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
         ("the previous run has not ended", _overlap(one)),
     ]
     if one.calendar:
-        what = "Skip." if one.on_closed == "skip" else "Run on the next open day."
-        found.append(("the day is closed", f"{what} Calendar {one.calendar}."))
+        what = _sentence("on_closed", one.on_closed)
+        found.append(("the day is closed", f"{what}. Calendar {one.calendar}."))
     if one.cron and one.timezone != "UTC":
-        gap, fold = _GAP.get(one.gap, one.gap), _FOLD.get(one.fold, one.fold)
-        text = f"A skipped local time {gap}; a repeated one {fold}."
+        gap, fold = value_of("gap", one.gap), value_of("fold", one.fold)
+        text = f"A skipped local time: {gap}; a repeated one: {fold}."
         found.append(("the clocks change", text))
     if one.jitter_seconds:
         text = f"Start up to {time_text.duration(one.jitter_seconds)} later (jitter)."
@@ -77,19 +64,24 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
     return found
 
 
+def _sentence(column: str, value: str) -> str:
+    words = value_of(column, value)
+    return f"{words[:1].upper()}{words[1:]}"
+
+
 def _overlap(one: ScheduleInfo) -> str:
-    text = _OVERLAP.get(one.overlap, one.overlap)
+    text = f"{_sentence('overlap', one.overlap)}."
     if one.max_concurrent_runs == 1 or one.overlap == "allow":
         return text
     return f"Up to {one.max_concurrent_runs} run at a time. Beyond that: {text}"
 
 
 def _missed(one: ScheduleInfo) -> str:
-    text = _CATCH_UP.get(one.catch_up, one.catch_up)
+    text = _sentence("catch_up", one.catch_up)
     if one.catch_up == "none":
-        return text
-    if one.catch_up_seconds:
-        text += f", if it is no more than {time_text.duration(one.catch_up_seconds)} old"
+        return f"{text}."
+    if one.catch_up_window_seconds:
+        text += f", if it is no more than {time_text.duration(one.catch_up_window_seconds)} old"
     if one.catch_up == "all":
         text += f", at most {time_text.number(one.catch_up_limit)} of them"
     grace = f" Up to {time_text.duration(one.grace_seconds)} late counts as on time."

@@ -5,56 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rota.web import time_text
+from rota.model.schedule_fields import schedule_settings
 
-LABELS = {
-    "job": "job",
-    "description": "description",
-    "tags": "tags",
-    "metadata": "metadata",
-    "cron": "cron",
-    "interval_seconds": "interval",
-    "run_at": "once, at",
-    "init": "at startup",
-    "has_seconds": "cron with seconds",
-    "timezone": "zone",
-    "gap": "skipped local time",
-    "fold": "repeated local time",
-    "every_from": "interval counts from",
-    "start_at": "not before",
-    "end_at": "not after",
-    "max_runs": "maximum runs",
-    "jitter_seconds": "jitter",
-    "burst_allowed": "burst allowed",
-    "calendar": "calendar",
-    "on_closed": "on a closed day",
-    "catch_up": "catch-up",
-    "catch_up_seconds": "catch-up, maximum age",
-    "catch_up_limit": "catch-up, maximum times",
-    "grace_seconds": "grace period",
-    "overlap": "overlap",
-    "max_concurrent_runs": "concurrent runs",
-    "pause_after_failures": "pause after failures",
-    "requires": "requires",
-    "is_shadow": "shadow",
-    "delete_when_finished": "delete when finished",
-    "payload": "payload",
-    "queue": "queue",
-    "priority": "priority",
-    "max_attempts": "attempts",
-    "timeout_seconds": "timeout",
-    "run_tags": "tags of its runs",
-    "run_metadata": "metadata of its runs",
-    "is_enabled": "enabled",
-    "pause_reason": "pause reason",
-    "paused_until": "paused until",
-    "next_run_at": "next time",
-}
 _LONGEST = 200
 
 
 def label_of(column: str) -> str:
-    return LABELS.get(column, column.removesuffix("_seconds").replace("_", " "))
+    one = schedule_settings().get(column)
+    label = column.removesuffix("_seconds").replace("_", " ") if one is None else one.label
+    return f"{label[:1].lower()}{label[1:]}"
 
 
 def value_of(column: str, value: Any) -> str:
@@ -64,19 +23,13 @@ def value_of(column: str, value: Any) -> str:
 
 
 def _words(column: str, value: Any) -> str:
-    if value is None or value in ([], {}, ""):
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if column.endswith("_seconds") and isinstance(value, int | float):
-        return time_text.duration(float(value)) if value else "none"
-    if column == "requires" and isinstance(value, list):
-        return ", ".join(str(item.get("name", item)) for item in value if isinstance(item, dict))
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return ", ".join(value)
-    if isinstance(value, dict | list):
+    one = schedule_settings().get(column)
+    if not value and not isinstance(value, bool):
+        return "none" if one is None else one.shown(None)
+    if one is None:
+        return str(value)
+    try:
+        return one.shown(value)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        # Plain SQL may have written anything.
         return json.dumps(value, ensure_ascii=False)
-    return str(value).replace("_", " ") if column in _WORDY else str(value)
-
-
-_WORDY = {"gap", "fold", "on_closed", "catch_up", "overlap"}

@@ -73,7 +73,7 @@ def test_force_resets_the_schedules_of_app_schedule(cli: Cli, here: Path, conn: 
         "app.schedule('poll', a, every=60)\n"
     )
     cli.done("jobs", "sync", "--app", "shop.py")
-    cli.done("schedules", "update", "poll", "--every", "5m")
+    cli.done("schedules", "update", "poll", "--interval", "5m")
     cli.done("jobs", "sync", "--app", "shop.py")
     query = "SELECT interval_seconds, edited FROM rota.schedules WHERE name = 'poll'"
     assert conn.execute(query).fetchone()[0] == 300  # type: ignore[index]

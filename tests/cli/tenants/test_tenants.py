@@ -33,7 +33,7 @@ def test_runs_show_whose_they_are(cli: Cli, jobs: rota.App) -> None:
 
 def test_names_as_lists_print_them(cli: Cli, jobs: rota.App, conn: Any) -> None:
     for flags in (("--tenant", "acme"), ()):
-        cli.done("schedules", "create", "sync", "--job", "send", "--cron", "@daily", *flags)
+        cli.done("schedules", "create", "sync", "send", "--cron", "@daily", *flags)
     assert "acme/sync" in cli.done("schedules", "list").out
     assert cli.done("schedules", "show", "acme/sync", "--json").json["tenant"] == "acme"
     cli.done("schedules", "pause", "acme/sync", "--reason", "x")
@@ -47,7 +47,7 @@ def test_names_as_lists_print_them(cli: Cli, jobs: rota.App, conn: Any) -> None:
 
 
 def test_a_schedule_is_created_by_the_name_that_lists_print(cli: Cli, jobs: rota.App) -> None:
-    create = ("--job", "send", "--cron", "@daily")
+    create = ("send", "--cron", "@daily")
     made = cli.done("schedules", "create", "acme/sync", *create)
     assert made.out == 'schedule "acme/sync" created: every day at 00:00 (UTC)\n'
     found = cli.done("schedules", "list", "--json").json
@@ -74,7 +74,7 @@ def test_nothing_else_is_created_by_a_name_that_means_a_tenants(
 
 
 def test_a_limit_of_a_tenants_schedule(cli: Cli, jobs: rota.App) -> None:
-    cli.done("schedules", "create", "acme/sync", "--job", "send", "--cron", "@daily")
+    cli.done("schedules", "create", "acme/sync", "send", "--cron", "@daily")
     limit = ("--cap", 2, "--schedule", "acme/sync")
     refused = cli("limits", "set", "calm", *limit)
     assert (refused.code, "use a limit of the same tenant" in refused.err) == (2, True)
@@ -84,7 +84,7 @@ def test_a_limit_of_a_tenants_schedule(cli: Cli, jobs: rota.App) -> None:
 
 def test_runs_of_a_schedule_by_the_name_that_lists_print(cli: Cli, jobs: rota.App) -> None:
     for flags in (("--tenant", "acme"), ()):
-        cli.done("schedules", "create", "sync", "--job", "send", "--cron", "@daily", *flags)
+        cli.done("schedules", "create", "sync", "send", "--cron", "@daily", *flags)
     assert "enqueued run 1 of send" in cli.done("schedules", "trigger", "acme/sync").out
     assert "enqueued run 2 of send" in cli.done("schedules", "trigger", "sync").out
     found = cli.done("runs", "list", "--schedule", "acme/sync", "--json").json

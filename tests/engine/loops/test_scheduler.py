@@ -325,11 +325,11 @@ def test_nothing_asks_the_host_for_the_date() -> None:
         ({"catch_up": "none"}, [("missed", "policy none", 71), ("ran", None, 1)]),
         ({"catch_up": "latest"}, [("skipped", "coalesced", 71), ("ran", None, 1)]),
         (
-            {"catch_up": "latest", "catch_up_seconds": DAY},
+            {"catch_up": "latest", "catch_up_window_seconds": DAY},
             [("missed", "window", 48), ("skipped", "coalesced", 23), ("ran", None, 1)],
         ),
         (
-            {"catch_up": "all", "catch_up_seconds": DAY},
+            {"catch_up": "all", "catch_up_window_seconds": DAY},
             [("missed", "window", 48), *[("caught_up", None, 1)] * 23, ("ran", None, 1)],
         ),
         (

@@ -300,7 +300,7 @@ async def test_decisions_that_are_rarely_the_last(
     ("policy", "code"),
     [
         ({"catch_up": "none"}, "missed_none"),
-        ({"catch_up": "latest", "catch_up_seconds": 60}, "missed_window"),
+        ({"catch_up": "latest", "catch_up_window_seconds": 60}, "missed_window"),
     ],
 )
 async def test_it_was_missed(

@@ -77,8 +77,9 @@ def test_what_cannot_be_reset(app: rota.App) -> None:
     app.schedules.sync.create("mine", "send", every=60)
     with pytest.raises(rota.WrongState, match="is not declared in code"):
         app.schedules.sync.update("mine", reset=True)
-    with pytest.raises(rota.TimingError, match="unknown schedule option colour"):
+    with pytest.raises(rota.TimingError) as caught:
         app.schedules.sync.update("digest", reset=["colour"])
+    assert caught.value.field == "reset"
     with pytest.raises(rota.ScheduleNotFound):
         app.schedules.sync.overrides("nope")
 

@@ -1,126 +1,124 @@
-"""Schedules: list, show, create, update."""
+"""Schedules: their times, ledger, edits and overrides; what is done with them is declared."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import Query, Response
+from fastapi import Query
 
-from rota.api.etags import Version, set_etag, tagged
+from rota.api.operations import routes_of
 from rota.api.pages import page_of
-from rota.api.routing import router
-from rota.api.schemas import schedule_bodies as bodies
+from rota.api.reads import add_read
 from rota.api.schemas import schedules as schemas
-from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import (
-    Cursor,
-    Limit,
-    Metadata,
-    ScheduleName,
-    Tenant,
-    read_cursor,
-    read_metadata,
-)
+from rota.api.schemas.problem import problems
+from rota.api.schemas.values import Cursor, Instant, Limit, ScheduleName, Tenant, read_cursor
+from rota.api.schemas.views import list_of, view_of
 from rota.api.state import Scoped
-from rota.model.list_filters import ScheduleOrder
+from rota.model.list_filters import LedgerPart, TimeOrder
+from rota.model.schedule_edit import Override
+from rota.model.states import Decision, ManualKind
+from rota.operations.schedules.reads import ScheduleReads
 
-routes = router("schedules")
+routes = routes_of("schedules", float, int, by_name=(str, str))
+add_read(
+    routes,
+    "/schedules/{name}/preview",
+    "preview_schedule",
+    "schedules",
+    ScheduleReads.preview,
+    problems(404),
+    leaves_out=schemas.PREVIEWED,
+)
 
 
-@routes.get("/schedules", response_model=schemas.SchedulePage, operation_id="list_schedules")
-async def list_schedules(
+@routes.get(
+    "/schedules/{name}/occurrences",
+    operation_id="list_occurrences",
+    response_model=schemas.OccurrencePage,
+    responses=problems(404),
+)
+async def list_occurrences(
     scope: Scoped,
-    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
-    queue: Annotated[
-        str | None, Query(max_length=100, description="Only schedules whose runs go to this queue.")
+    name: ScheduleName,
+    decision: Annotated[
+        Decision | ManualKind | None, Query(description="Filter by decision.")
     ] = None,
-    tag: Annotated[str | None, Query(max_length=100, description="Filter by tag.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Filter by tenant.")] = None,
-    state: Annotated[schemas.ScheduleState | None, Query(description="Filter by state.")] = None,
-    text: Annotated[
-        str | None,
-        Query(max_length=200, description="Text in the name, job, description or time zone."),
-    ] = None,
-    calendar: Annotated[
-        str | None, Query(max_length=200, description="Only schedules that use this calendar.")
-    ] = None,
-    metadata: Metadata = None,
-    attention: Annotated[
-        bool,
+    since: Annotated[Instant | None, Query(description="Start of the period, inclusive.")] = None,
+    until: Annotated[Instant | None, Query(description="End of the period, exclusive.")] = None,
+    only: Annotated[
+        LedgerPart | None,
         Query(
-            description="Only schedules that need attention: late, missed, parked, or paused by "
-            "Rota."
+            description="Only times that did not run normally, or times filled in by a backfill."
         ),
+    ] = None,
+    manual: Annotated[
+        bool, Query(description="Include what people ran beside its times: runs and backfills.")
     ] = False,
-    system: Annotated[bool, Query(description="Include Rota's own schedules.")] = False,
-    order: Annotated[
-        ScheduleOrder,
-        Query(
-            description="Sort order: by name, next due, last run, newest, or most recently changed"
-        ),
-    ] = "name",
+    order: Annotated[TimeOrder, Query(description="Sort order.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
+    tenant: Tenant = "",
 ) -> Any:
-    """List schedules, sorted by tenant and name or by `order`."""
-    kind = f"schedules {order}"
-    types: tuple[type, type] = (str, str) if order == "name" else (float, int)
-    found = await scope.schedules.page(
-        job=job, queue=queue, tag=tag, tenant=tenant, state=state, text=text, calendar=calendar,
-        metadata=read_metadata(metadata), attention=attention, system=system, order=order,
-        cursor=read_cursor(kind, cursor, *types), limit=limit,
+    """List the decisions for its scheduled times, newest or oldest first."""
+    is_whole = manual or decision in ("triggered", "backfilled")
+    kind = f"history {order}" if is_whole else f"occurrences {order}"
+    place = (datetime, int, int) if is_whole else (datetime, int)
+    found = await scope.schedules.history_page(
+        name, tenant=tenant, decision=decision, since=since, before=until, only=only,
+        manual=manual, order=order, cursor=read_cursor(kind, cursor, *place), limit=limit,
     )  # fmt: skip
     return page_of(kind, found)
 
 
-@routes.post(
-    "/schedules",
-    response_model=schemas.ScheduleView,
-    status_code=201,
-    operation_id="create_schedule",
-    responses=problems(404, 409, *WITH_BODY) | tagged(201),
+@routes.get(
+    "/schedules/{name}/edits",
+    operation_id="list_edits",
+    response_model=schemas.EditPage,
+    responses=problems(404),
 )
-async def create_schedule(scope: Scoped, body: bodies.NewSchedule, response: Response) -> Any:
-    """Create a schedule. Send exactly one of `cron`, `interval_seconds`, `run_at`, `init` and
-    `template`.
-    """
-    made = await scope.schedules.create(**bodies.arguments(body))
-    set_etag(response, made.version)
-    return made
+async def list_edits(
+    scope: Scoped,
+    name: ScheduleName,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    tenant: Tenant = "",
+) -> Any:
+    """List changes to a schedule, newest first."""
+    await scope.schedules.get(name, tenant=tenant)
+    at = read_cursor("edits", cursor, int)
+    found = await scope.schedules.edits(name, tenant=tenant, cursor=at, limit=limit)
+    return page_of("edits", found)
 
 
 @routes.get(
-    "/schedules/{name}",
-    response_model=schemas.ScheduleView,
-    operation_id="get_schedule",
-    responses=problems(404) | tagged(),
+    "/schedules/{name}/overrides",
+    operation_id="list_overrides",
+    response_model=list_of(view_of(Override)),
+    responses=problems(404),
 )
-async def get_schedule(
-    scope: Scoped, name: ScheduleName, response: Response, tenant: Tenant = ""
-) -> Any:
-    """Get one schedule: timing, policies, next run time and results."""
-    found = await scope.schedules.get(name, tenant=tenant)
-    set_etag(response, found.version)
-    return found
+async def list_overrides(scope: Scoped, name: ScheduleName, tenant: Tenant = "") -> Any:
+    """List the fields of a declared schedule that operators have changed, with the values in the
+    code. `reset` in an update resets them.
+    """
+    return await scope.schedules.overrides(name, tenant=tenant)
 
 
-@routes.patch(
-    "/schedules/{name}",
-    response_model=schemas.ScheduleView,
-    operation_id="update_schedule",
-    responses=problems(404, 409, 412, *WITH_BODY) | tagged(),
+@routes.get(
+    "/schedules/{name}/manual",
+    operation_id="list_manual_runs",
+    response_model=schemas.ManualPage,
+    responses=problems(404),
 )
-async def update_schedule(
+async def list_manual_runs(
     scope: Scoped,
     name: ScheduleName,
-    body: bodies.ScheduleChanges,
-    response: Response,
-    version: Version,
+    limit: Limit = 50,
+    cursor: Cursor = None,
     tenant: Tenant = "",
 ) -> Any:
-    """Update the given fields, effective at once. The audit trail keeps old and new values."""
-    changed = await scope.schedules.update(
-        name, tenant=tenant, version=version, **bodies.arguments(body)
-    )
-    set_etag(response, changed.version)
-    return changed
+    """List manual runs and backfills of a schedule, newest first."""
+    await scope.schedules.get(name, tenant=tenant)
+    at = read_cursor("manual", cursor, datetime, int)
+    found = await scope.schedules.manual(name, tenant=tenant, cursor=at, limit=limit)
+    return page_of("manual", found)

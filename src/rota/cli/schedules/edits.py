@@ -1,28 +1,26 @@
-"""`rota schedules edits`, `revert` and `manual`: the edits and manual runs of a schedule."""
+"""`rota schedules`: the edits and manual runs of a schedule, and the declared actions."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from rota.cli.schedules import schedules  # noqa: F401  its commands come first
-from rota.cli.schedules import times as schedule_times  # noqa: F401  and then these
-from rota.cli.schedules.lists import Name, Tenant, acting, commands
-from rota.cli.schedules.templates import commands as templates
+from rota.cli.operations import add_actions
+from rota.cli.schedules import tables
+from rota.cli.schedules import times as schedule_times  # noqa: F401  its commands come first
+from rota.cli.schedules.lists import Name, Tenant, commands
 from rota.cli.session import administer
-from rota.cli.tenants.whose import whole_name
 from rota.cli.terminal import paging, times
-from rota.cli.terminal.flags import Absolute, Json, Reason, Version
-from rota.cli.terminal.output import compact, print_json, remark, say, table
+from rota.cli.terminal.flags import Absolute, Json
+from rota.cli.terminal.names import schedule_names
+from rota.cli.terminal.output import compact, print_json, remark, table
 from rota.cli.terminal.watch import watched
 from rota.model.formatting import plural
 
 if TYPE_CHECKING:
     from rota.model.schedule_edit import ManualRun, ScheduleEdit
-
-commands.add_typer(templates)
 
 
 @commands.command("edits")
@@ -99,22 +97,4 @@ def _ran(it: ManualRun) -> str:
     return f"backfill of {plural(it.runs, 'time')}, {span}"
 
 
-@commands.command("revert")
-def revert(
-    ctx: typer.Context,
-    name: Name,
-    entry: Annotated[
-        int, typer.Argument(metavar="ENTRY", help="Entry number from `rota schedules edits`.")
-    ],
-    version: Version = None,
-    reason: Reason = None,
-    tenant: Tenant = "",
-    json: Json = False,
-) -> None:
-    """Revert one edit of a schedule. The revert is recorded as a new edit."""
-    with administer(ctx) as app:
-        changed = acting(app).revert(name, entry, tenant=tenant, version=version, reason=reason)
-    if json:
-        print_json(changed)
-    else:
-        say(f'edit {entry} of schedule "{whole_name(tenant, name)}" reverted')
+add_actions(commands, "schedules", schedule_names, {"backfill": tables.print_backfill})

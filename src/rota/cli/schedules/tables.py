@@ -108,8 +108,8 @@ def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
     catch_up: str = one.catch_up
     if one.catch_up == "all":
         catch_up += f", at most {one.catch_up_limit}"
-    if one.catch_up != "none" and one.catch_up_seconds is not None:
-        catch_up += f", within {times.span(one.catch_up_seconds)}"
+    if one.catch_up != "none" and one.catch_up_window_seconds is not None:
+        catch_up += f", within {times.span(one.catch_up_window_seconds)}"
     required = ", ".join(
         str(it.get("name", compact(it))) + (f" within {times.span(within)}" if within else "")
         for it in map(as_pairs, _entries(one.requires))
@@ -287,6 +287,3 @@ def print_backfill(done: BackfillInfo) -> None:
             remark(
                 f"… and {len(rows) - _SHOWN_TIMES:,} more, up to {rows[-1][0]}; --json lists all"
             )
-    out = f", {done.left_out:,} already ran (--again includes them)" if done.left_out else ""
-    what = "would be enqueued" if done.is_dry_run else "enqueued"
-    remark(f"{plural(len(done.times), 'run')} {what}{out}")

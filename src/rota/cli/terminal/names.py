@@ -61,4 +61,4 @@ limit_names = _complete(
 )
 calendar_names = _complete(lambda app: [calendar.name for calendar in app.calendars.sync.list()])
 cleanup_names = _complete(lambda app: [rule.name for rule in app.cleanup.sync.list()])
-template_names = _complete(lambda app: [it.name for it in app.schedules.sync.templates()])
+template_names = _complete(lambda app: [it.name for it in app.templates.sync.list()])

@@ -20,7 +20,6 @@ from rota.postgres.plans import Plan
 if TYPE_CHECKING:
     from rota.jobs.definition import JobDefinition
     from rota.jobs.registry import Registry
-    from rota.jobs.schedule_options import ScheduleArguments
 
 # Tenant and name.
 Key = tuple[str, str]
@@ -34,7 +33,7 @@ class EarlySchedule(NamedTuple):
 
     job: str
     name: str
-    arguments: ScheduleArguments
+    settings: Mapping[str, Any]
     keys: list[Key]
 
 
@@ -60,20 +59,20 @@ class DeclaredSchedules:
         name: str,
         job: BoundJob | str,
         tenants: Iterable[str],
-        arguments: ScheduleArguments,
+        settings: Mapping[str, Any],
     ) -> None:
         """Add one schedule for each tenant. It is checked here, so that an error shows the line of
         the declaration; if its job is not declared yet, it is checked again when it is. Until the
         database is open, a name may be declared twice only with the same settings."""
         job_name = job if isinstance(job, str) else job.name
         known = self._app.registry.find(job_name)
-        columns = _columns(name, job_name, known, arguments)
+        columns = _columns(name, job_name, known, settings)
         wanted = {(_whose(tenant), name): columns for tenant in tenants}
         place, is_line_of_module = _caller()
         if not self._app.database.is_open:
             self._refuse_another(wanted, place)
             if known is None:
-                self._early.append(EarlySchedule(job_name, name, arguments, list(wanted)))
+                self._early.append(EarlySchedule(job_name, name, settings, list(wanted)))
         self._app.registry.schedules.update(wanted)
         self._places |= dict.fromkeys(wanted, place)
         if is_line_of_module or not self._app.database.is_open:
@@ -96,7 +95,7 @@ class DeclaredSchedules:
             if early.job != job.name or not keys:
                 continue
             try:
-                columns = _columns(early.name, early.job, job, early.arguments)
+                columns = _columns(early.name, early.job, job, early.settings)
             except (JobError, PayloadError) as error:
                 place = self._places[keys[0]]
                 raise type(error)(f"{place}: {error}", hint=error.hint) from None
@@ -222,19 +221,19 @@ class DeclaredSchedules:
 
 
 def _columns(
-    name: str, job: str, known: JobDefinition | None, arguments: ScheduleArguments
+    name: str, job: str, known: JobDefinition | None, settings: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     from rota.operations.schedules import payloads
     from rota.operations.schedules.edits import whole
 
-    whole(name, job, {**arguments, "payload": None})
+    whole(name, job, {**settings, "payload": None})
     if known is not None and known.key is not None:
         raise JobError(
             f'schedule "{name}": job "{job}" has the key "{known.key}", so it cannot have a '
             "schedule: every time of a schedule has its run",
             hint="overlap decides what happens while the previous run of a schedule has not ended",
         )
-    return whole(name, job, payloads.declared(known, name, arguments))
+    return whole(name, job, payloads.declared(known, name, settings))
 
 
 def _declared_by_both(name: str, job: JobDefinition, place: str) -> JobError:

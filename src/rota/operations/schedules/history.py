@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rota.errors import WrongState
-from rota.jobs.schedule_options import DEFAULTS
 from rota.model.page import Page
 from rota.model.schedule_edit import ScheduleEdit
+from rota.model.schedule_fields import schedule_settings
 from rota.model.schedule_info import ScheduleInfo
 from rota.operations.commands import Cursor
 from rota.operations.schedules import edits
@@ -17,7 +17,7 @@ from rota.postgres.schedules import edits as schedule_edits
 from rota.postgres.schedules import schedules
 from rota.postgres.versions import expect_version
 
-_COLUMNS = {"job", *DEFAULTS}
+_COLUMNS = {"job", *schedule_settings()}
 # Besides the columns of an edit: fields that other verbs of the audit change.
 _TOLD = _COLUMNS | {"pause_reason", "paused_until", "next_run_at"}
 
@@ -57,6 +57,7 @@ def revert(
         raise WrongState(
             f"entry {entry_id} cannot be reverted: the schedule was {verb}",
             hint="only updates can be reverted",
+            field="entry_id",
         )
     before = {change.field: change.before for change in edit.changes if change.field in _COLUMNS}
     why = reason or f"reverts edit {entry_id} of {edit.actor}"

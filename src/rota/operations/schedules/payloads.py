@@ -13,7 +13,6 @@ from typing import Any
 from rota.errors import PayloadError
 from rota.jobs.definition import JobDefinition
 from rota.jobs.registry import Registry
-from rota.jobs.schedule_options import ScheduleArguments
 from rota.postgres.hints import described
 from rota.postgres.plans import Plan
 from rota.postgres.schedules.payloads import find_payload_problems
@@ -36,19 +35,19 @@ def _encoded(job: JobDefinition, payload: Mapping[str, Any]) -> Mapping[str, Any
 
 
 def declared(
-    job: JobDefinition | None, name: str, arguments: ScheduleArguments
-) -> ScheduleArguments:
+    job: JobDefinition | None, name: str, settings: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """Return a declared schedule, with its payload as the types of the job store it, if this
     process declares the job. A schedule without a payload uses the job's default payload from the
     code, which must be valid."""
-    payload = arguments.get("payload")
+    payload = settings.get("payload")
     if job is None or not (payload is None or isinstance(payload, Mapping)):
-        return arguments
+        return settings
     try:
         if payload is None:
             _encoded(job, job.default_payload or {})
-            return arguments
-        checked: ScheduleArguments = {**arguments, "payload": _encoded(job, payload)}
+            return settings
+        checked: Mapping[str, Any] = {**settings, "payload": _encoded(job, payload)}
     except PayloadError as error:
         hint = error.advice or (
             "pass a payload, or give the job a default: @app.job(default_payload=…)"

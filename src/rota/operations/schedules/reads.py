@@ -6,37 +6,57 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Unpack
 
+from rota.errors import TimingError
 from rota.model.documents import ScheduleDocuments
 from rota.model.fields import Field
 from rota.model.list_filters import LedgerPart, ScheduleFilters, ScheduleOrder, TimeOrder
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import Page
 from rota.model.schedule_edit import ManualRun, Override, ScheduleEdit
-from rota.model.schedule_fields import ScheduleName, ScheduleTenant
-from rota.model.schedule_info import ScheduleInfo, TemplateInfo
+from rota.model.schedule_fields import (
+    After,
+    Count,
+    PreviewName,
+    ScheduleName,
+    ScheduleTenant,
+    TimingKeywords,
+    Until,
+    ViewerZone,
+)
+from rota.model.schedule_info import ScheduleInfo
 from rota.model.strip import Strip
 from rota.operations.commands import Commands, Cursor, command
+from rota.operations.reading import reading
 from rota.operations.schedules import history as schedule_history
 from rota.operations.schedules import ledger, plans
 from rota.operations.schedules import load as schedule_load
 from rota.operations.schedules.load import Lane
-from rota.operations.schedules.plans import Unsaved
 from rota.operations.scope import Scope
 from rota.postgres.plans import Plan
-from rota.postgres.schedules import calendars, schedules
 from rota.postgres.schedules import edits as schedule_edits
 from rota.postgres.schedules import lists as schedule_lists
+from rota.postgres.schedules import schedules
 from rota.timing.load import HourLoad, Load
 from rota.timing.preview import PreviewRow
 
 Found = list[ScheduleInfo]
-Templates = list[TemplateInfo]
 History = list[OccurrenceInfo]
 Rows = list[PreviewRow]
 Overrides = list[Override]
 Order = Annotated[
     ScheduleOrder,
     Field("Sort order: by name, next due, last run, newest, or most recently changed.", "name"),
+]
+
+Days = Annotated[int, Field("Number of days from now.", 7, least=1, most=31)]
+LoadZone = Annotated[
+    str,
+    Field(
+        "Time zone of the days and times.", "Europe/Paris", shortest=1, longest=100, metavar="ZONE"
+    ),
+]  # fmt: skip
+PileUp = Annotated[
+    int, Field("Starts per minute that count as a pile-up.", 5, least=2, most=10_000)
 ]
 
 
@@ -55,15 +75,14 @@ class ScheduleReads(Commands):
             | {"revert", "delete", "enable", "disable", "pause", "resume", "trigger"}
             | {"reschedule", "backfill", "documents", "overrides"}
         ),
-        shared=frozenset({"templates", "templates_page", "template"}),
     )
 
     @command
     def list(self, *, order: Order = "name", **filters: Unpack[ScheduleFilters]) -> Plan[Found]:
-        """List schedules by tenant and `name`; or the one that is due `next`, that ran `last`, the
-        `newest`, or the most recently `changed` one first. Filters: `job`, `queue`, `tag`,
-        `tenant`, `state`, `text`, `calendar` and `metadata`. `attention` lists only schedules that
-        need attention; `system` includes Rota's own."""
+        """List schedules, sorted by tenant and name or by `order`.
+
+        `metadata` has values that must be present, compared as text. `states` lists those in any of
+        several states."""
         return schedule_lists.list_schedules(order=order, **filters)
 
     @command
@@ -82,7 +101,9 @@ class ScheduleReads(Commands):
 
     @command
     def get(self, name: ScheduleName, *, tenant: ScheduleTenant = "") -> Plan[ScheduleInfo]:
-        """Return one schedule. Raises ScheduleNotFound if there is none."""
+        """Get one schedule: timing, policies, next run time and results.
+
+        Raises ScheduleNotFound if there is none."""
         return schedules.find_schedule(name, tenant)
 
     @command
@@ -97,24 +118,23 @@ class ScheduleReads(Commands):
         `update(name, reset=…)` resets them. Raises ScheduleNotFound if there is none."""
         return _overrides(name, tenant)
 
-    @command
+    @reading(TimingError)
     def preview(
         self,
-        name: str | None = None,
+        name: PreviewName = None,
         *,
-        tenant: str = "",
-        count: int | None = None,
-        after: datetime | None = None,
-        until: datetime | None = None,
-        viewer_zone: str | None = None,
-        **timing: Unpack[Unsaved],
+        tenant: ScheduleTenant = "",
+        count: Count = None,
+        after: After = None,
+        until: Until = None,
+        viewer_zone: ViewerZone = None,
+        **timing: Unpack[TimingKeywords],
     ) -> Plan[Rows]:
-        """The next times of a schedule, or of a timing that is not saved: `count` of them (default
-        10), or all up to `until`. They start after `after`, by default now."""
-        window: plans.PreviewRange = {
-            "count": count, "after": after, "until": until, "viewer_zone": viewer_zone,
-        }  # fmt: skip
-        return plans.preview(name, tenant, timing, window)
+        """Preview the next run times of a schedule or of a timing that is not saved. Clock changes
+        and closed days are noted."""
+        return plans.preview(
+            name, tenant, timing, plans.PreviewRange(count, after, until, viewer_zone)
+        )
 
     @command
     def history(
@@ -191,18 +211,19 @@ class ScheduleReads(Commands):
         """The number of matching schedules in each state, counted up to 20,000."""
         return schedule_lists.count_states(filters)
 
-    @command
+    @reading(TimingError)
     def simulate(
         self,
-        days: int = 7,
+        days: Days = 7,
         *,
-        timezone: str = "UTC",
-        least: int = 5,
+        timezone: LoadZone = "UTC",
+        least: PileUp = 5,
         **filters: Unpack[ScheduleFilters],
     ) -> Plan[Load]:
-        """Forecast the load of the coming days: the number of runs, pile-ups (minutes with at least
-        `least` starts) and likely overlaps; of all schedules, or of those that match the filters of
-        the list."""
+        """Forecast the load of the coming days: runs by hour, pile-ups, likely overlaps and
+        suggestions.
+
+        Of all schedules, or of those that match the filters of the list."""
         return schedule_load.simulate(days, timezone, least, filters)
 
     @command
@@ -221,18 +242,3 @@ class ScheduleReads(Commands):
     ) -> Plan[Page[Lane]]:
         """The starts of the schedules that are due first, within `hours` after `after`."""
         return schedule_load.lanes(after, hours, limit, filters)
-
-    @command
-    def templates(self) -> Plan[Templates]:
-        """List timing templates by name."""
-        return calendars.list_templates()
-
-    @command
-    def templates_page(self, *, cursor: Cursor = None, limit: int = 50) -> Plan[Page[TemplateInfo]]:
-        """One page of that list, with the cursor of the next."""
-        return calendars.page_templates(cursor=cursor, limit=limit)
-
-    @command
-    def template(self, name: str) -> Plan[TemplateInfo]:
-        """Return one timing template. Raises TemplateNotFound if there is none."""
-        return calendars.find_template(name)

@@ -44,11 +44,14 @@ def _check_one(name: str, required: list[str], graph: Graph, jobs: Container[str
     for other in required:
         if other not in graph and other not in jobs:
             raise TimingError(
-                f'schedule "{name}" requires "{other}": no schedule or job has that name'
+                f'schedule "{name}" requires "{other}": no schedule or job has that name',
+                field="requires",
             )
     way = _way_back(name, graph) if required else None
     if way:
-        raise TimingError(f"the requirements of schedules form a cycle: {' → '.join(way)}")
+        raise TimingError(
+            f"the requirements of schedules form a cycle: {' → '.join(way)}", field="requires"
+        )
 
 
 def _way_back(start: str, graph: Graph) -> list[str] | None:

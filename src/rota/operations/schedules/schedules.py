@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar, Unpack
 
 from rota.config import Config
@@ -11,12 +10,27 @@ from rota.errors import TimingError
 from rota.jobs.encoding import encode_value
 from rota.jobs.options import NO_OPTIONS
 from rota.jobs.registry import Registry
-from rota.jobs.schedule_options import ScheduleArguments, ScheduleKeywords, columns_to_reset
 from rota.jobs.sync import with_new
 from rota.jobs.tracing import carrying
 from rota.model.fields import Field, Moment
 from rota.model.formatting import plural
-from rota.model.schedule_fields import ScheduleName, ScheduleTenant
+from rota.model.schedule_fields import (
+    SHORT_NAMES,
+    Again,
+    DryRun,
+    EntryId,
+    FillPriority,
+    FromAt,
+    JobName,
+    NewJob,
+    Rate,
+    Reset,
+    ScheduleKeywords,
+    ScheduleName,
+    ScheduleTenant,
+    Template,
+    UntilAt,
+)
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, Triggered
 from rota.operations.commands import AsyncCommands, SyncCommands, command
 from rota.operations.instants import read_instant
@@ -27,7 +41,7 @@ from rota.operations.schedules.next_time import compute_next
 from rota.operations.schedules.reads import ScheduleReads
 from rota.postgres.audit import because
 from rota.postgres.plans import Plan, call
-from rota.postgres.schedules import calendars, schedules
+from rota.postgres.schedules import schedules
 from rota.postgres.sessions.pool import Database
 from rota.postgres.steps import OnProgress
 from rota.postgres.versions import expect_version
@@ -55,6 +69,24 @@ RunPayload = Annotated[
 CancelWaiting = Annotated[
     bool, Field("Cancel its runs that have not started.", True, "Cancel its waiting runs")
 ]
+
+
+def _created(it: ScheduleInfo, is_changed: bool, at: ShowTime) -> str:
+    return f"created: {it.timing}"
+
+
+def _updated(it: ScheduleInfo, is_changed: bool, at: ShowTime) -> str:
+    return f"updated: {it.timing}"
+
+
+def _reverted(it: ScheduleInfo, is_changed: bool, at: ShowTime) -> str:
+    return f"has its values from before the edit: {it.timing}"
+
+
+def _backfilled(done: BackfillInfo, is_changed: bool, at: ShowTime) -> str:
+    out = f", {done.left_out:,} already ran" if done.left_out else ""
+    what = "would be enqueued" if done.is_dry_run else "enqueued"
+    return f"backfilled: {plural(len(done.times), 'run')} {what}{out}"
 
 
 def _enabled(it: ScheduleInfo, is_changed: bool, at: ShowTime) -> str:
@@ -116,68 +148,75 @@ def _switched(plan: Plan[Any], name: str, tenant: str) -> Plan[bool]:
 class ScheduleCommands(ScheduleReads):
     """A schedule belongs to a tenant, or to no tenant (`tenant=""`)."""
 
-    noun = Noun("schedule", "schedules", ScheduleInfo, TimingError)
+    noun = Noun("schedule", "schedules", ScheduleInfo, TimingError, names=SHORT_NAMES)
     registry: Registry | None = None
     config: Config | None = None
 
-    @command
+    @operation(says=_created, creates=True, status=201, by_hand=("web",))
     def create(
         self,
-        name: str,
-        job: str,
+        name: ScheduleName,
+        job: JobName,
         *,
-        tenant: str = "",
-        template: str | None = None,
-        reason: str | None = None,
-        **arguments: Unpack[ScheduleKeywords],
+        tenant: ScheduleTenant = "",
+        template: Template = None,
+        reason: Reason = None,
+        **settings: Unpack[ScheduleKeywords],
     ) -> Plan[ScheduleInfo]:
-        """Create a schedule. Raises WrongState if the name is taken. A template sets the cron
-        expression."""
-        payload = arguments.get("payload")
+        """Create a schedule with one timing: a cron expression or a template, an interval, one
+        time, or the start of the application.
+
+        Raises WrongState if the name is taken. A template sets the cron expression."""
+        given: Mapping[str, Any] = settings
+        payload = given.get("payload")
         if payload is not None:
-            arguments = {**arguments, "payload": payloads.encoded(self.registry, job, payload)}
-        plan = edits.create(name, job, tenant, arguments, actor=self.actor, template=template)
+            given = {**given, "payload": payloads.encoded(self.registry, job, payload)}
+        plan = edits.create(name, job, tenant, given, actor=self.actor, template=template)
         return self._with_jobs(because(reason, plan))
 
     @command
     def put(
-        self, name: str, job: str, *, tenant: str = "", **arguments: Unpack[ScheduleKeywords]
+        self, name: str, job: str, *, tenant: str = "", **settings: Unpack[ScheduleKeywords]
     ) -> Plan[bool]:
         """Create or update a schedule; returns whether anything was written."""
         known = self.registry.find(job) if self.registry is not None else None
-        checked = payloads.declared(known, name, arguments)
+        checked = payloads.declared(known, name, settings)
         return self._with_jobs(self._put(name, job, tenant, checked))
 
-    @command
+    @operation(says=_updated, by_hand=("web",))
     def update(
         self,
-        name: str,
+        name: ScheduleName,
         *,
-        tenant: str = "",
-        job: str | None = None,
-        version: int | None = None,
-        reason: str | None = None,
-        reset: bool | Sequence[str] = (),
-        **arguments: Unpack[ScheduleKeywords],
+        tenant: ScheduleTenant = "",
+        job: NewJob = None,
+        version: Version = None,
+        reason: Reason = None,
+        reset: Reset = False,
+        **settings: Unpack[ScheduleKeywords],
     ) -> Plan[ScheduleInfo]:
-        """Change the given fields, at once. Fields in `reset` are reset to the code and follow it
-        again; True: all that an operator has changed. Raises VersionConflict if the schedule is
-        not at `version`; edits increment it, ticks do not."""
-        plan = self._update(name, tenant, job, version, arguments, reset)
+        """Update the given fields, effective at once. The audit trail keeps old and new values.
+
+        Fields in `reset` are reset to the code and follow it again; True: all that an operator has
+        changed. Raises VersionConflict if the schedule is not at `version`; edits increment it,
+        ticks do not."""
+        plan = self._update(name, tenant, job, version, settings, reset)
         return self._with_jobs(because(reason, plan))
 
-    @command
+    @operation(says=_reverted, by_hand=("web",))
     def revert(
         self,
-        name: str,
-        entry_id: int,
+        name: ScheduleName,
+        entry_id: EntryId,
         *,
-        tenant: str = "",
-        version: int | None = None,
-        reason: str | None = None,
+        tenant: ScheduleTenant = "",
+        version: Version = None,
+        reason: Reason = None,
     ) -> Plan[ScheduleInfo]:
-        """Undo one edit by a new edit: `entry_id` is its `id` in `edits`. Raises WrongState if it
-        was not an update, and VersionConflict if the schedule is not at `version`."""
+        """Revert one edit of a schedule. The revert is recorded as a new edit.
+
+        `entry_id` is the `id` of the edit in `edits`. Raises WrongState if it was not an update,
+        and VersionConflict if the schedule is not at `version`."""
         return schedule_history.revert(name, tenant, entry_id, version, reason, actor=self.actor)
 
     @operation(says=_enabled, asks=_before_enable, is_reason_optional=True)
@@ -278,53 +317,28 @@ class ScheduleCommands(ScheduleReads):
         cancelled."""
         return because(reason, self._delete(name, tenant, cancel_waiting, version))
 
-    @command
+    @operation(says=_backfilled, by_hand=("web",))
     def backfill(
         self,
-        name: str,
-        from_at: datetime,
-        until_at: datetime,
+        name: ScheduleName,
+        from_at: FromAt,
+        until_at: UntilAt = None,
         *,
-        dry_run: bool = False,
-        rate: float | None = None,
-        priority: int | None = None,
-        again: bool = False,
-        reason: str | None = None,
-        tenant: str = "",
+        dry_run: DryRun = False,
+        rate: Rate = None,
+        priority: FillPriority = None,
+        again: Again = False,
+        reason: Reason = None,
+        tenant: ScheduleTenant = "",
         on_progress: OnProgress | None = None,
     ) -> Plan[BackfillInfo]:
-        """Enqueue runs for the nominal times of a past range, at most `rate` per minute, all or
-        none. Times that already ran are left out unless `again`. `on_progress` is called with
-        the number of newly enqueued runs."""
-        options: plans.BackfillOptions = {
-            "dry_run": dry_run, "rate": rate, "priority": priority, "again": again,
-            "reason": reason, "on_progress": on_progress,
-        }  # fmt: skip
+        """Enqueue runs for the scheduled times of a past period. The ledger keeps the original
+        decisions.
+
+        All of them or none are enqueued, at most `rate` per minute. Times that already ran are left
+        out unless `again`. `on_progress` is called with the number of newly enqueued runs."""
+        options = plans.BackfillOptions(dry_run, rate, priority, again, reason, on_progress)
         return plans.backfill(name, tenant, from_at, until_at, options, actor=self.actor)
-
-    @command
-    def add_template(
-        self,
-        name: str,
-        cron: str,
-        description: str = "",
-        *,
-        version: int | None = None,
-        reason: str | None = None,
-    ) -> Plan[None]:
-        """Add a timing template, or change the cron expression of an existing one. Raises
-        VersionConflict if it is not at `version`."""
-        plan = edits.add_template(name, cron, description, version=version, actor=self.actor)
-        return because(reason, plan)
-
-    @command
-    def remove_template(
-        self, name: str, *, version: int | None = None, reason: str | None = None
-    ) -> Plan[None]:
-        """Remove a timing template; schedules created from it are kept. Raises TemplateNotFound if
-        there is none."""
-        plan = calendars.remove_template(name, version=version, actor=self.actor)
-        return because(reason, plan)
 
     def _delete(
         self, name: str, tenant: str, cancel_waiting: bool, version: int | None
@@ -355,11 +369,11 @@ class ScheduleCommands(ScheduleReads):
         tenant: str,
         job: str | None,
         version: int | None,
-        arguments: ScheduleArguments,
-        reset: bool | Sequence[str],
+        settings: Mapping[str, Any],
+        reset: bool | list[str],
     ) -> Plan[ScheduleInfo]:
-        changes = edits.changes(arguments, job)
-        fields = None if isinstance(reset, bool) else columns_to_reset(reset)
+        changes = edits.changes(settings, job)
+        fields = None if isinstance(reset, bool) else reset
         stored = yield from schedules.lock_schedule(name, tenant)
         yield from expect_version("schedule", name, version, tenant)
         if reset:
@@ -388,9 +402,9 @@ class ScheduleCommands(ScheduleReads):
             return plan
         return with_new(self.registry, self.config, plan)
 
-    def _put(self, name: str, job: str, tenant: str, arguments: ScheduleArguments) -> Plan[bool]:
-        yield from payloads.check_stored(self.registry, [(name, job, arguments.get("payload"))])
-        return (yield from edits.put(name, job, tenant, arguments, actor=self.actor))
+    def _put(self, name: str, job: str, tenant: str, settings: Mapping[str, Any]) -> Plan[bool]:
+        yield from payloads.check_stored(self.registry, [(name, job, settings.get("payload"))])
+        return (yield from edits.put(name, job, tenant, settings, actor=self.actor))
 
 
 class Schedules(ScheduleCommands, AsyncCommands):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rota.operations.runs.runs import Runs
     from rota.operations.schedules.calendars import Calendars
     from rota.operations.schedules.schedules import Schedules
+    from rota.operations.schedules.templates import Templates
     from rota.operations.workers import Workers
 
 
@@ -79,6 +80,10 @@ class TenantCommandSets:
     @property
     def calendars(self) -> Calendars:
         return self._faces.calendars
+
+    @property
+    def templates(self) -> Templates:
+        return self._faces.templates
 
     @property
     def clock(self) -> Clock:

@@ -19,7 +19,7 @@ from rota.operations.app_commands import CommandSets
 from rota.operations.tenants.commands import TenantCommandSets
 
 if TYPE_CHECKING:
-    from rota.jobs.schedule_options import ScheduleKeywords
+    from rota.model.schedule_fields import ScheduleKeywords
 
 P = ParamSpec("P")
 
@@ -38,7 +38,7 @@ class Application(Protocol):
         job: BoundJob | str,
         *,
         tenant: str = "",
-        **arguments: Unpack[ScheduleKeywords],
+        **settings: Unpack[ScheduleKeywords],
     ) -> None: ...
 
     def unschedule(self, name: str, *, tenant: str = "") -> None: ...
@@ -47,7 +47,8 @@ class Application(Protocol):
 class Tenant(TenantCommandSets):
     """Enqueue, emit and schedule for one tenant. `runs`, `bulk`, `schedules`, `logs`, `events`,
     `limits`, `audit` and `why` are restricted to the tenant; a run of another tenant is not
-    found by its id. `jobs`, `queues`, `workers`, `calendars` and `clock` are the application's."""
+    found by its id. `jobs`, `queues`, `workers`, `calendars`,
+    `templates` and `clock` are the application's."""
 
     def __init__(self, name: str, app: Application, faces: CommandSets) -> None:
         super().__init__(name, faces)
@@ -116,11 +117,11 @@ class Tenant(TenantCommandSets):
     # Schedules.
 
     def schedule(
-        self, name: str, job: BoundJob | str, **arguments: Unpack[ScheduleKeywords]
+        self, name: str, job: BoundJob | str, **settings: Unpack[ScheduleKeywords]
     ) -> None:
         """Like `app.schedule`, for this tenant: other tenants may have a schedule with the same
         name."""
-        self._schedule(name, job, tenant=self.name, **arguments)
+        self._schedule(name, job, tenant=self.name, **settings)
 
     def unschedule(self, name: str) -> None:
         """Delete a schedule of this tenant. Raises ScheduleNotFound if there is none."""

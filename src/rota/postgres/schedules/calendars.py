@@ -11,7 +11,7 @@ from rota.model.calendar import CalendarInfo, CalendarOrder
 from rota.model.formatting import plural
 from rota.model.nearest import listed, nearest
 from rota.model.page import Page
-from rota.model.schedule_info import TemplateInfo
+from rota.model.template import TemplateInfo
 from rota.postgres.audit import act_as
 from rota.postgres.pages import check_order, read_all, read_page
 from rota.postgres.plans import Execute, Plan
@@ -95,19 +95,19 @@ def find_template(name: str) -> Plan[TemplateInfo]:
     if not found:
         known = yield from list_templates()
         names = [template.name for template in known]
-        hint = nearest(name, names, f"choose from {', '.join(names[:20]) or 'none: add one first'}")
+        hint = nearest(name, names, f"choose from {', '.join(names[:20]) or 'none: set one first'}")
         raise TemplateNotFound(f'no template is named "{name}"', hint=hint)
     return found[0]
 
 
-def add_template(
+def set_template(
     name: str, cron: str, description: str, *, version: int | None, actor: str | None
 ) -> Plan[None]:
     if version is not None:
         yield from find_template(name)
         yield from expect_version("template", name, version)
     yield from act_as(actor)
-    yield Execute("templates/add", {"name": name, "cron": cron, "description": description})
+    yield Execute("templates/set", {"name": name, "cron": cron, "description": description})
 
 
 def remove_template(name: str, *, version: int | None, actor: str | None) -> Plan[None]:

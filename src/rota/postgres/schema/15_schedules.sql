@@ -129,7 +129,7 @@ CREATE TABLE rota.schedules (
     on_closed            text NOT NULL DEFAULT 'skip' CHECK (on_closed IN ('skip', 'next_day')),
     -- Policies.
     catch_up             text NOT NULL DEFAULT 'latest' CHECK (catch_up IN ('none', 'latest', 'all')),
-    catch_up_seconds     double precision CHECK (catch_up_seconds >= 0),
+    catch_up_window_seconds     double precision CHECK (catch_up_window_seconds >= 0),
     catch_up_limit       integer NOT NULL DEFAULT 100 CHECK (catch_up_limit >= 1),
     grace_seconds        double precision NOT NULL DEFAULT 60 CHECK (grace_seconds >= 0),
     overlap              text NOT NULL DEFAULT 'skip'

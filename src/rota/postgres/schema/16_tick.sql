@@ -144,7 +144,7 @@ BEGIN
     FROM (
         SELECT s.id, s.tenant, s.name, s.job, t.tick_version, s.anchor_at, t.cursor_at, s.cron, s.interval_seconds,
                s.run_at, s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs,
-               s.jitter_seconds, s.calendar, s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit,
+               s.jitter_seconds, s.calendar, s.on_closed, s.catch_up, s.catch_up_window_seconds, s.catch_up_limit,
                s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
                s.is_shadow, s.paused_at, s.paused_until, t.next_run_at, t.moved_to, t.segments, t.run_count,
                t.last_success_for

@@ -83,7 +83,7 @@ BEGIN
         INSERT INTO rota.schedules (tenant, name, job, origin, code, is_enabled,
             description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold,
             every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
-            catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures,
+            catch_up_window_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures,
             requires, is_shadow, delete_when_finished, payload, queue, priority,
             max_attempts, timeout_seconds, run_tags, run_metadata)
         VALUES (put_schedule.tenant, put_schedule.name, wanted.job, 'code', said, coalesce(wanted.is_enabled, true),
@@ -91,7 +91,7 @@ BEGIN
             wanted.init, wanted.has_seconds, wanted.timezone, wanted.gap, wanted.fold, wanted.every_from,
             wanted.start_at, wanted.end_at, wanted.max_runs, wanted.jitter_seconds,
             coalesce(wanted.burst_allowed, false), wanted.calendar, wanted.on_closed, wanted.catch_up,
-            wanted.catch_up_seconds, wanted.catch_up_limit, wanted.grace_seconds, wanted.overlap,
+            wanted.catch_up_window_seconds, wanted.catch_up_limit, wanted.grace_seconds, wanted.overlap,
             wanted.max_concurrent_runs, wanted.pause_after_failures, wanted.requires, wanted.is_shadow,
             wanted.delete_when_finished, wanted.payload, wanted.queue, wanted.priority,
             wanted.max_attempts, wanted.timeout_seconds, wanted.run_tags, wanted.run_metadata)
@@ -114,13 +114,13 @@ BEGIN
         edited = rota.still_edited(to_jsonb(s), s.edited, said), (is_enabled,
             description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold,
             every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
-            catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures,
+            catch_up_window_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures,
             requires, is_shadow, delete_when_finished, payload, queue, priority,
             max_attempts, timeout_seconds, run_tags, run_metadata) = (
         SELECT r.is_enabled,
             r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
             r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
-            coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds,
+            coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_window_seconds,
             r.catch_up_limit, r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires,
             r.is_shadow, r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds,
             r.run_tags, r.run_metadata
@@ -158,13 +158,15 @@ BEGIN
     -- By tenant and name, so that two starting processes cannot deadlock.
     INSERT INTO rota.schedules (tenant, name, job, origin, code, is_enabled,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds,
+        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
+        catch_up_window_seconds,
         catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
         delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata)
     SELECT w.tenant, w.name, r.job, 'code', said[w.place], coalesce(r.is_enabled, true),
         r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
         r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
-        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
+        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_window_seconds,
+        r.catch_up_limit,
         r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow,
         r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
         r.run_metadata
@@ -200,13 +202,15 @@ BEGIN
         edited = CASE WHEN s.job = ANY (forced) THEN '{}'
             ELSE rota.still_edited(to_jsonb(s), s.edited, said[w.place]) END, (is_enabled,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds,
+        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
+        catch_up_window_seconds,
         catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
         delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata) = (
         SELECT r.is_enabled,
         r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
         r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
-        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
+        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_window_seconds,
+        r.catch_up_limit,
         r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow,
         r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
         r.run_metadata

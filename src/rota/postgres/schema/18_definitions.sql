@@ -324,13 +324,14 @@ BEGIN
         edited = CASE WHEN w.job = ANY (forced) THEN '{}' ELSE rota.still_edited(to_jsonb(s), s.edited, w.code) END,
         (description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold,
         every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
-        catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires,
+        catch_up_window_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures,
+        requires,
         is_shadow, payload, queue, priority, max_attempts, timeout_seconds, run_tags,
         run_metadata, is_enabled, delete_when_finished) = (
         SELECT r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds,
             r.timezone, r.gap, r.fold, r.every_from, r.start_at, r.end_at,
         r.max_runs, r.jitter_seconds, coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up,
-        r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
+        r.catch_up_window_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
         r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.payload, r.queue, r.priority,
         r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata, r.is_enabled, r.delete_when_finished
         FROM jsonb_populate_record(s, w.code - CASE WHEN w.job = ANY (forced) THEN '{}'::text[]
@@ -340,13 +341,15 @@ BEGIN
       AND (s.code IS DISTINCT FROM w.code OR s.job <> w.job OR s.origin = 'code' OR w.job = ANY (forced));
     INSERT INTO rota.schedules (name, job, origin, code,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds,
+        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
+        catch_up_window_seconds,
         catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload,
         queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, delete_when_finished)
     SELECT w.name, w.job, 'definition', w.code,
         r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
         r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
-        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
+        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_window_seconds,
+        r.catch_up_limit,
         r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.payload,
         r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
         r.run_metadata, r.is_enabled, r.delete_when_finished
@@ -412,13 +415,15 @@ BEGIN
     was := rota.say_why(reset_schedule.actor, reset_schedule.reason);
     UPDATE rota.schedules s SET (is_enabled,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds,
+        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
+        catch_up_window_seconds,
         catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
         delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata) = (
         SELECT r.is_enabled,
         r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
         r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
-        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
+        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_window_seconds,
+        r.catch_up_limit,
         r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow,
         r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
         r.run_metadata

@@ -96,7 +96,7 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
     'rota workers resume {worker}', false),
 (38, 'shadow', 'It is a shadow schedule: it records its decisions and enqueues nothing.',
     'Its times are recorded as skipped until shadow mode is turned off.',
-    'rota schedules update --shadow false {of_tenant}{schedule}', false),
+    'rota schedules update --no-is-shadow {of_tenant}{schedule}', false),
 (39, 'payload_refused', 'No live worker accepts its payload: {error}.',
     'Start workers of the release that enqueued it, or retry it with another payload. It fails when it has been held '
     'for worker.refused_payload_seconds (default: a day).', 'rota runs retry --help', false),
@@ -160,7 +160,7 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
     'It runs at its next time if that has succeeded by then.', 'rota why {unmet_first}', true),
 (45, 'skipped_shadow', '{which} was skipped{times}: it is a shadow schedule.',
     'A shadow schedule records its decisions and enqueues nothing.',
-    'rota schedules update --shadow false {of_tenant}{schedule}', true),
+    'rota schedules update --no-is-shadow {of_tenant}{schedule}', true),
 (45, 'superseded_edited', '{which} was superseded{times}: the schedule was edited.', 'It continues with its new times.',
     'rota schedules history {of_tenant}{schedule}', true),
 (45, 'superseded_rescheduled', '{which} was superseded{times}: the schedule was rescheduled.',

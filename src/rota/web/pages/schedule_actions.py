@@ -18,13 +18,14 @@ from rota.errors import (
     WrongState,
 )
 from rota.model.schedule_edit import ScheduleEdit
+from rota.model.schedule_fields import schedule_settings
 from rota.model.schedule_info import ScheduleInfo
 from rota.web.context import Page
 from rota.web.forms import read_form
 from rota.web.operations import routes_of
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of
-from rota.web.schedule_values import LABELS, label_of, value_of
+from rota.web.schedule_values import label_of, value_of
 from rota.web.words import refusal
 
 
@@ -78,7 +79,7 @@ async def reset(request: Request) -> Response:
     scope.check("schedules.update")
     form = await read_form(request)
     name, tenant = scope.name(), tenant_of(request)
-    fields = [field for field in form.all("field") if field in LABELS]
+    fields = [field for field in form.all("field") if field in schedule_settings()]
     if not fields:
         return scope.go(path_of(name, tenant), "Nothing was selected, so nothing was changed")
     await scope.schedules.update(name, tenant=tenant, reset=fields, reason=form.text("reason"))

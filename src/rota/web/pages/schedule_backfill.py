@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, ClassVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import TimingError
+from rota.errors import InputError, TimingError
+from rota.model.fields import arguments_of
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo
+from rota.operations.registry import commands_of, plan_of
 from rota.web import time_text
 from rota.web.context import Page
 from rota.web.forms import read_form
+from rota.web.operations import Input, input_of
 from rota.web.page_scope import PageScope, zone_named
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of
 from rota.web.words import refusal
 
 _SHOWN = 100
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillForm:
-    """The typed texts. Times are in the schedule's zone."""
-
-    start: str
-    end: str
-    rate: str
-    priority: str
-    is_again: bool
+# What is asked before the times are shown; times are in the schedule's zone.
+FIELDS = {
+    one.name: one
+    for one in arguments_of(plan_of(commands_of("schedules"), "backfill"))
+    if one.name in ("from_at", "until_at", "rate", "priority", "again")
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class BackfillPage(Page):
     schedule: ScheduleInfo
     action: str
     back: str
-    form: BackfillForm
+    inputs: list[Input]
     preview: Preview | None
     error: str | None
 
@@ -62,46 +61,15 @@ class BackfillPage(Page):
 
 
 async def look(request: Request) -> Response:
-    scope = PageScope(request)
-    given = request.query_params
+    scope, given = PageScope(request), request.query_params
     schedule = await scope.schedules.get(scope.name(), tenant=tenant_of(request))
-    if "start" not in given:
-        return await _show(scope, schedule, _usual(schedule, await scope.now()), None)
-    form = BackfillForm(
-        given["start"],
-        given.get("end", ""),
-        given.get("rate", ""),
-        given.get("priority", ""),
-        given.get("again") == "1",
-    )
-    return await _look(scope, schedule, form)
-
-
-async def fill(request: Request) -> Response:
-    scope = PageScope(request)
-    scope.check("schedules.backfill")
-    given = await read_form(request)
-    schedule = await scope.schedules.get(scope.name(), tenant=tenant_of(request))
-    form = BackfillForm(
-        given.get("start", ""),
-        given.get("end", ""),
-        given.get("rate", ""),
-        given.get("priority", ""),
-        given.get("again") == "1",
-    )
+    if "from_at" not in given:
+        return await _show(scope, schedule, await _usual(scope, schedule))
+    texts = {name: given.get(name, "").strip() for name in FIELDS}
     try:
-        made = await _backfill(scope, schedule, form, is_dry=False, reason=given.text("reason"))
-    except TimingError as error:
-        return await _show(scope, schedule, form, None, refusal(error))
-    text = f"{time_text.plural(len(made.run_ids), 'run')} of {schedule.name} enqueued"
-    return scope.go(path_of(schedule.name, schedule.tenant), text)
-
-
-async def _look(scope: PageScope, schedule: ScheduleInfo, form: BackfillForm) -> Response:
-    try:
-        found = await _backfill(scope, schedule, form, is_dry=True)
-    except TimingError as error:
-        return await _show(scope, schedule, form, None, refusal(error))
+        found = await _backfill(scope, schedule, texts, dry_run=True)
+    except (InputError, TimingError) as error:
+        return await _show(scope, schedule, texts, error=error)
     zone = zone_named(schedule.timezone)
     preview = Preview(
         [time_text.absolute(at, zone) for at in found.times[:_SHOWN]],
@@ -109,80 +77,68 @@ async def _look(scope: PageScope, schedule: ScheduleInfo, form: BackfillForm) ->
         len(found.times),
         len(found.ran),
     )
-    return await _show(scope, schedule, form, preview)
+    return await _show(scope, schedule, texts, preview)
+
+
+async def fill(request: Request) -> Response:
+    scope = PageScope(request)
+    scope.check("schedules.backfill")
+    form = await read_form(request)
+    schedule = await scope.schedules.get(scope.name(), tenant=tenant_of(request))
+    texts = {name: form.get(name, "").strip() for name in FIELDS}
+    try:
+        made = await _backfill(scope, schedule, texts, reason=form.text("reason"))
+    except (InputError, TimingError) as error:
+        return await _show(scope, schedule, texts, error=error)
+    text = f"{time_text.plural(len(made.run_ids), 'run')} of {schedule.name} enqueued"
+    return scope.go(path_of(schedule.name, schedule.tenant), text)
 
 
 async def _backfill(
-    scope: PageScope,
-    schedule: ScheduleInfo,
-    form: BackfillForm,
-    *,
-    is_dry: bool,
-    reason: str | None = None,
+    scope: PageScope, schedule: ScheduleInfo, texts: Mapping[str, str], **options: Any
 ) -> BackfillInfo:
     zone = zone_named(schedule.timezone)
-    return await scope.schedules.backfill(
-        schedule.name,
-        _instant(form.start, "From", zone),
-        _instant(form.end, "To", zone),
-        dry_run=is_dry,
-        rate=_number(form.rate, "Runs per minute"),
-        priority=_whole(form.priority, "Priority"),
-        again=form.is_again,
-        reason=reason,
-        tenant=schedule.tenant,
-    )
+    given: dict[str, Any] = {
+        name: bool(texts[name])
+        if one.kind == "flag"
+        else one.parse(texts[name], lambda at: at.replace(tzinfo=zone))
+        for name, one in FIELDS.items()
+        if texts[name] or one.is_required
+    }
+    return await scope.schedules.backfill(schedule.name, tenant=schedule.tenant, **given, **options)
 
 
 async def _show(
     scope: PageScope,
     schedule: ScheduleInfo,
-    form: BackfillForm,
-    preview: Preview | None,
-    error: str | None = None,
+    texts: Mapping[str, str],
+    preview: Preview | None = None,
+    error: InputError | TimingError | None = None,
 ) -> Response:
+    where, text = ("", None) if error is None else (error.field, refusal(error))
     page = BackfillPage(
         schedule=schedule,
         action=path_of(schedule.name, schedule.tenant, "backfill"),
         back=path_of(schedule.name, schedule.tenant),
-        form=form,
+        inputs=[
+            _input(name, texts.get(name, ""), text if name == where else None) for name in FIELDS
+        ],
         preview=preview,
-        error=error,
+        error=None if where in FIELDS else text,
     )
     return await scope.show(page, status=422 if error else 200)
 
 
-def _usual(schedule: ScheduleInfo, now: datetime) -> BackfillForm:
+def _input(name: str, text: str, error: str | None) -> Input:
+    made = input_of(FIELDS[name], text, error)
+    return replace(made, type="datetime-local", hint="") if name.endswith("_at") else made
+
+
+async def _usual(scope: PageScope, schedule: ScheduleInfo) -> dict[str, str]:
     """Return the initial values: the last 24 hours."""
-    local = now.astimezone(zone_named(schedule.timezone)).replace(second=0, microsecond=0)
-    start = (local - timedelta(days=1)).replace(tzinfo=None)
-    end = local.replace(tzinfo=None)
-    return BackfillForm(start.isoformat(), end.isoformat(), "", "", False)
-
-
-def _instant(text: str, what: str, zone: tzinfo) -> datetime:
-    try:
-        at = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise TimingError(
-            f"{what}: {text!r} is not a date and time, such as 2026-11-02 08:00"
-        ) from None
-    return at if at.tzinfo else at.replace(tzinfo=zone)
-
-
-def _number(text: str, what: str) -> float | None:
-    try:
-        return float(text) if text.strip() else None
-    except ValueError:
-        raise TimingError(f"{what} must be a number, not {text!r}") from None
-
-
-def _whole(text: str, what: str) -> int | None:
-    if not text.strip():
-        return None
-    if not text.strip().isdecimal():
-        raise TimingError(f"{what} must be a number from 0 to 9, not {text!r}")
-    return int(text)
+    now = (await scope.now()).astimezone(zone_named(schedule.timezone))
+    local = now.replace(second=0, microsecond=0, tzinfo=None)
+    return {"from_at": (local - timedelta(days=1)).isoformat(), "until_at": local.isoformat()}
 
 
 routes = [

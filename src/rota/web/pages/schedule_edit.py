@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar
 
@@ -14,28 +14,32 @@ from starlette.routing import Route
 from rota.errors import (
     InputError,
     PayloadError,
+    RotaError,
     TimingError,
     UnknownJob,
     VersionConflict,
     WrongState,
 )
-from rota.model.schedule_info import ScheduleInfo, TemplateInfo
+from rota.model.schedule_info import ScheduleInfo
+from rota.model.template import TemplateInfo
 from rota.web.context import Page
 from rota.web.cron_builder import Builder, build, read_builder
 from rota.web.forms import Form, read_form
+from rota.web.operations import Input
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of
 from rota.web.schedule_form import (
     FIELDS,
     Draft,
-    arguments,
     changed_since,
     digests,
     draft_of,
+    inputs_of,
     new_draft,
     read_draft,
     read_names,
+    settings,
 )
 from rota.web.schedule_preview import Coming, coming
 from rota.web.schedule_values import label_of
@@ -70,6 +74,7 @@ class EditorPage(Page):
     name: str
     tenant: str
     texts: dict[str, str]
+    inputs: dict[str, Input]
     base: str
     version: int
     errors: dict[str, str]
@@ -79,9 +84,6 @@ class EditorPage(Page):
     conflict: Conflict | None
     reason: str
     templates: list[TemplateInfo]
-    calendars: list[str]
-    jobs: list[str]
-    zones: tuple[str, ...]
     is_part: bool
 
     @property
@@ -146,7 +148,7 @@ async def create(request: Request) -> Response:
     if _is_look(request, form) or editing.errors:
         return await _show(scope, editing)
     names = [name for name in FIELDS if editing.draft.counts(name) and name != "job"]
-    given, _ = arguments(editing.draft, names)
+    given, _ = settings(editing.draft, names)
     try:
         await scope.schedules.create(
             editing.name,
@@ -171,7 +173,7 @@ async def save(request: Request) -> Response:
     changed = changed_since(editing.draft, editing.base)
     if not changed:
         return scope.go(path_of(schedule.name, schedule.tenant), "Nothing was changed")
-    given, _ = arguments(editing.draft, [name for name in changed if name != "job"])
+    given, _ = settings(editing.draft, [name for name in changed if name != "job"])
     try:
         await scope.schedules.update(
             schedule.name,
@@ -204,11 +206,11 @@ async def _read(
     draft, base = read_draft(form), _base(form)
     template = None
     if "template" in form:
-        template = (await scope.schedules.template(form["template"])).cron
+        template = (await scope.templates.get(form["template"])).cron
     line, source = read_builder(form, template)
     texts = draft.texts | {"cron": line} | ({"when": "cron"} if template else {})
     draft = Draft(texts)
-    _, errors = arguments(draft, read_names(draft, base))
+    _, errors = settings(draft, read_names(draft, base))
     name = schedule.name if schedule else form.get("name", "").strip()
     if not 1 <= len(name) <= 200:
         errors["name"] = "The name must have 1 to 200 characters."
@@ -241,13 +243,10 @@ def _with_error(editing: Editing, error: Exception) -> Editing:
     where = "name" if isinstance(error, WrongState) else ""
     where = "job" if isinstance(error, UnknownJob) else where
     where = "payload" if isinstance(error, PayloadError) else where
+    if isinstance(error, RotaError) and error.field in {*FIELDS, "name"}:
+        where = str(error.field)
     text = refusal(error)
-    return _replaced(editing, errors=editing.errors | {where: text})
-
-
-def _replaced(editing: Editing, **changes: object) -> Editing:
-    values = {name: getattr(editing, name) for name in Editing.__dataclass_fields__}
-    return Editing(**(values | changes))
+    return replace(editing, errors=editing.errors | {where: text})
 
 
 async def _conflict(scope: PageScope, editing: Editing) -> Editing:
@@ -260,7 +259,7 @@ async def _conflict(scope: PageScope, editing: Editing) -> Editing:
     }
     theirs = set(changed_since(now, editing.base))
     fields = [
-        (label_of(FIELDS[name][0]), _cut(now.texts[name]), _cut(texts[name]))
+        (label_of(name), _cut(now.texts[name]), _cut(texts[name]))
         for name in FIELDS
         if name in theirs or (name in mine and texts[name] != now.texts[name])
     ]
@@ -268,7 +267,7 @@ async def _conflict(scope: PageScope, editing: Editing) -> Editing:
     actor, at = (
         (last[0].actor, last[0].at) if last else (stored.updated_by or "", stored.updated_at)
     )
-    return _replaced(
+    return replace(
         editing,
         schedule=stored,
         stored=now,
@@ -288,6 +287,7 @@ async def _show(scope: PageScope, editing: Editing) -> Response:
     schedule, draft = editing.schedule, editing.draft
     shown = await coming(scope, draft, schedule)
     errors = ({} if shown.field is None else {shown.field: shown.problem or ""}) | editing.errors
+    shown_errors = errors if _is_post(scope.request) else {}
     is_new = schedule is None
     page = EditorPage(
         heading="New schedule" if is_new else f"Edit {editing.name}",
@@ -297,21 +297,30 @@ async def _show(scope: PageScope, editing: Editing) -> Response:
         name=editing.name,
         tenant=editing.tenant,
         texts=draft.texts,
+        inputs=await _inputs(scope, draft, shown_errors),
         base=json.dumps(editing.base),
         version=editing.version,
-        errors=errors if _is_post(scope.request) else {},
+        errors=shown_errors,
         cron=build(draft.texts["cron"], editing.source),
         coming=shown,
         changes=_changes(editing),
         conflict=editing.conflict,
         reason=editing.reason,
-        templates=await scope.schedules.templates(),
-        calendars=[calendar.name for calendar in await scope.calendars.list()],
-        jobs=[job.name for job in (await scope.jobs.page(limit=1000)).items],
-        zones=NAMES,
+        templates=await scope.templates.list(),
         is_part="x-rota-part" in scope.request.headers,
     )
     return await scope.show(page, status=_status(scope.request, editing))
+
+
+async def _inputs(scope: PageScope, draft: Draft, errors: dict[str, str]) -> dict[str, Input]:
+    """The inputs of the form, with what to choose from."""
+    found = inputs_of(draft, errors)
+    options = {
+        "timezone": NAMES,
+        "calendar": [calendar.name for calendar in await scope.calendars.list()],
+        "job": [job.name for job in (await scope.jobs.page(limit=1000)).items],
+    }
+    return found | {name: replace(found[name], options=given) for name, given in options.items()}
 
 
 def _is_post(request: Request) -> bool:
@@ -331,7 +340,7 @@ def _changes(editing: Editing) -> list[tuple[str, str, str]]:
         return []
     before = editing.stored.texts
     return [
-        (label_of(FIELDS[name][0]), _cut(before[name]) or "none", _cut(editing.draft.texts[name]))
+        (label_of(name), _cut(before[name]) or "none", _cut(editing.draft.texts[name]))
         for name in changed_since(editing.draft, editing.base)
     ]
 

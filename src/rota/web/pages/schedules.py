@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, cast, get_args
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -12,16 +13,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api.schemas.values import read_cursor
-from rota.errors import FilterError
+from rota.errors import FilterError, InputError
 from rota.model.cursors import write_cursor
+from rota.model.fields import arguments_of
 from rota.model.list_filters import ScheduleFilters, ScheduleOrder
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.strip import Strip
+from rota.operations.registry import commands_of, plan_of
 from rota.web.context import Page
 from rota.web.page_scope import PageScope
 from rota.web.selected import selected_of
 
 STATES = ("active", "pending", "paused", "disabled", "parked", "finished")
+# Filters that the tabs set.
+TABS = ("state", "attention")
 ORDERS = dict(
     zip(
         get_args(ScheduleOrder),
@@ -88,55 +93,41 @@ class SchedulesPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleQuery:
-    """The filter in the address."""
+    """The filters in the address: `texts` as they are written there, `values` as the list takes
+    them. Templates read a filter by its name."""
 
-    state: str | None = None
-    attention: bool = False
-    job: str | None = None
-    queue: str | None = None
-    tag: str | None = None
-    tenant: str | None = None
-    text: str | None = None
-    calendar: str | None = None
-    order: str = "name"
-    system: bool = False
-    cursor: str | None = None
+    texts: Mapping[str, str]
+    values: ScheduleFilters
+    order: str
+    cursor: str | None
+
+    def __getitem__(self, name: str) -> str | None:
+        return self.texts.get(name)
 
     @property
     def orders(self) -> dict[str, str]:
         return ORDERS
 
     @property
-    def filters(self) -> ScheduleFilters:
-        return {
-            "job": self.job, "queue": self.queue, "tag": self.tag, "tenant": self.tenant,
-            "text": self.text, "calendar": self.calendar, "system": self.system,
-        }  # fmt: skip
+    def counted(self) -> ScheduleFilters:
+        """The filters without those that the tabs set."""
+        kept = {name: it for name, it in self.values.items() if name not in TABS}
+        return cast(ScheduleFilters, kept)
 
     @property
     def tokens(self) -> list[tuple[str, str, str]]:
         """Every active filter, with the list without it."""
-        given = {
-            "state": self.state, "text": self.text, "job": self.job, "queue": self.queue,
-            "tag": self.tag, "tenant": self.tenant, "calendar": self.calendar,
-        }  # fmt: skip
         found = [
-            (key, value or "none", self.path(**{key: None}))
-            for key, value in given.items()
-            if value is not None
+            (name, text or "none", self.path(**{name: None}))
+            for name, text in self.texts.items()
+            if name not in ("order", "attention", "system")
         ]
-        return [*found, *([("only", _NEEDS, self.path(attention=None))] if self.attention else [])]
+        only = [("only", _NEEDS, self.path(attention=None))] if self["attention"] else []
+        return [*found, *only]
 
-    def path(self, **changes: str | bool | None) -> str:
+    def path(self, **changes: str | None) -> str:
         """Return the address with some parts changed, at the first page."""
-        given = {
-            "state": self.state, "attention": "1" if self.attention else None, "job": self.job,
-            "queue": self.queue, "tag": self.tag, "tenant": self.tenant, "text": self.text,
-            "calendar": self.calendar,
-            "order": None if self.order == "name" else self.order,
-            "system": "1" if self.system else None,
-        } | changes  # fmt: skip
-        pairs = {key: value for key, value in given.items() if value is not None}
+        pairs = {name: it for name, it in {**self.texts, **changes}.items() if it is not None}
         return f"/schedules?{urlencode(pairs)}" if pairs else "/schedules"
 
 
@@ -163,17 +154,14 @@ async def list_schedules(request: Request) -> Response:
     query = _read(request)
     kind = f"schedules {query.order}"
     types: tuple[type, type] = (str, str) if query.order == "name" else (float, int)
-    wanted: ScheduleFilters = {
-        **query.filters, "state": query.state, "attention": query.attention,
-    }  # fmt: skip
     found = await scope.schedules.page(
         order=query.order,  # type: ignore[arg-type]
         cursor=read_cursor(kind, query.cursor, *types),
         limit=PAGE_SIZE,
-        **wanted,
+        **query.values,
     )
-    counts = await scope.schedules.counts(**query.filters)
-    attention: ScheduleFilters = {**query.filters, "attention": True}
+    counts = await scope.schedules.counts(**query.counted)
+    attention: ScheduleFilters = {**query.counted, "attention": True}
     needy = await scope.schedules.counts(**attention)
     now = await scope.now()
     strips = await scope.schedules.strips([schedule.id for schedule in found.items])
@@ -198,35 +186,33 @@ def _tabs(query: ScheduleQuery, counts: dict[str, int], needy: int) -> list[Tab]
     attention = Tab(None, query.path(state=None, attention="1"), needy, attention=True)
     return [
         Tab(None, query.path(state=None, attention=None), sum(counts.values())),
-        *([attention] if needy or query.attention else []),
+        *([attention] if needy or query["attention"] else []),
         *(
             Tab(state, query.path(state=state, attention=None), counts.get(state, 0))
             for state in STATES
-            if counts.get(state) or state in ("active", "paused", query.state)
+            if counts.get(state) or state in ("active", "paused", query["state"])
         ),
     ]
 
 
 def _read(request: Request) -> ScheduleQuery:
-    given = request.query_params
-    order, state = given.get("order", "name"), given.get("state") or None
-    if order not in ORDERS:
-        raise FilterError(f"unknown order {order!r}", hint=f"choose from {', '.join(ORDERS)}")
-    if state is not None and state not in STATES:
-        raise FilterError(f"unknown state {state!r}", hint=f"choose from {', '.join(STATES)}")
-    return ScheduleQuery(
-        state=state,
-        attention=given.get("attention") == "1",
-        job=given.get("job") or None,
-        queue=given.get("queue") or None,
-        tag=given.get("tag") or None,
-        tenant=given.get("tenant"),
-        text=given.get("text", "").strip() or None,
-        calendar=given.get("calendar") or None,
-        order=order,
-        system=given.get("system") == "1",
-        cursor=given.get("cursor"),
-    )
+    texts: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    for one in arguments_of(plan_of(commands_of("schedules"), "list")):
+        text = request.query_params.get(one.name, "").strip()
+        # An empty tenant is a filter: schedules of no tenant.
+        if not text and (one.name != "tenant" or one.name not in request.query_params):
+            continue
+        try:
+            values[one.name] = text == "1" if one.kind == "flag" else one.parse(text)
+        except InputError as error:
+            raise FilterError(str(error), hint=error.hint, field=one.name) from None
+        texts[one.name] = text
+    order = values.pop("order", "name")
+    if order == "name":
+        texts.pop("order", None)
+    cursor = request.query_params.get("cursor")
+    return ScheduleQuery(texts, cast(ScheduleFilters, values), order, cursor)
 
 
 routes = [
