@@ -139,6 +139,33 @@ def _texts(value: ast.expr) -> Iterator[str]:
                     yield from _texts(child)
 
 
+def messages_of_sql() -> set[str]:
+    """What follows `RAISE EXCEPTION`, `fault :=` and the `what` of `bad_…`."""
+    found: set[str] = set()
+    for path in sorted((PLACE / "postgres" / "schema").glob("*.sql")):
+        words = list(literals(path.read_text(encoding="utf-8")))
+        for place, (kind, text) in enumerate(words):
+            before = {word for _, word in words[max(0, place - 5) : place]}
+            if kind == "literal" and before & {"EXCEPTION", "fault"}:
+                found.add(text)
+    return found
+
+
+def messages_of_python() -> set[str]:
+    """The messages of errors that all interfaces show; those of declarations show only in code."""
+    places = ("operations", "postgres", "model", "timing")
+    kinds = {kind.__name__ for kind in STATUS} | {"wrong"}
+    return {
+        text
+        for place in places
+        for path in sorted((PLACE / place).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and node.args
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) in kinds
+        for text in _texts(node.args[0])
+    }  # fmt: skip
+
+
 def foreign(text: str, pattern: str) -> bool:
     bare = re.sub(OPERATION, "", text)
     return not text.startswith((*IN_SQL, *IN_CODE)) and bool(re.search(pattern, bare))
@@ -161,6 +188,15 @@ def test_hints_of_the_library_suit_every_interface() -> None:
     found = hints_of_python()
     assert len(found) > 50
     assert [text for text in sorted(found) if foreign(text, ANY)] == []
+
+
+def test_messages_suit_every_interface() -> None:
+    found = messages_of_sql() | messages_of_python()
+    assert len(found) > 250
+    # A filter of the list of runs, and a place in code.
+    known = ("a view needs a filter, such as", 'schedule "x" is declared twice: ')
+    odd = [text for text in sorted(found) if re.search(ANY, re.sub(OPERATION, "", text))]
+    assert [text for text in odd if not text.startswith(known)] == []
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -269,7 +269,8 @@ DECLARE
 BEGIN
     SELECT * INTO found FROM rota.workers w WHERE w.id = of_worker FOR NO KEY UPDATE;
     IF found.id IS NULL THEN
-        RAISE EXCEPTION 'there is no worker %', of_worker USING ERRCODE = 'RO010';
+        RAISE EXCEPTION 'there is no worker %', of_worker
+            USING ERRCODE = 'RO010', DETAIL = jsonb_build_object('worker', of_worker);
     ELSIF found.state <> 'live' THEN
         RAISE EXCEPTION 'worker % is %', of_worker,
             CASE WHEN rota.is_asleep(found) THEN 'asleep, and returns under another number' ELSE found.state END

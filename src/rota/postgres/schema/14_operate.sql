@@ -431,7 +431,8 @@ DECLARE
 BEGIN
     SELECT * INTO old FROM rota.bulk_actions b WHERE b.id = action_id FOR UPDATE;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no bulk action %', action_id USING ERRCODE = 'RO011';
+        RAISE EXCEPTION 'there is no bulk action %', action_id
+            USING ERRCODE = 'RO011', DETAIL = jsonb_build_object('bulk_action', action_id);
     END IF;
     IF old.state = wanted THEN
         RETURN false;
@@ -473,7 +474,8 @@ DECLARE
 BEGIN
     SELECT * INTO old FROM rota.bulk_actions b WHERE b.id = action_id FOR UPDATE;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no bulk action %', action_id USING ERRCODE = 'RO011';
+        RAISE EXCEPTION 'there is no bulk action %', action_id
+            USING ERRCODE = 'RO011', DETAIL = jsonb_build_object('bulk_action', action_id);
     END IF;
     IF old.state NOT IN ('running', 'paused') THEN
         RAISE EXCEPTION 'bulk action % is %', action_id, old.state USING ERRCODE = 'RO005';
@@ -529,7 +531,8 @@ DECLARE
 BEGIN
     DELETE FROM rota.run_views v WHERE v.name = delete_run_view.name RETURNING v.query INTO old;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no view "%"', delete_run_view.name USING ERRCODE = 'RO014';
+        RAISE EXCEPTION 'there is no view "%"', delete_run_view.name
+            USING ERRCODE = 'RO014', DETAIL = jsonb_build_object('view', delete_run_view.name);
     END IF;
     PERFORM rota.write_audit(delete_run_view.actor, 'view.deleted', 'view', delete_run_view.name,
         jsonb_build_object('query', old), NULL, delete_run_view.reason);

@@ -250,8 +250,8 @@ BEGIN
             most_bytes
             USING ERRCODE = 'RO018', HINT = 'Store the data elsewhere and send a reference to it.';
     ELSIF tenant IS NULL OR length(tenant) > 200 THEN
-        RAISE EXCEPTION 'the tenant of event "%" must have at most 200 characters, and cannot be NULL', event
-            USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the tenant of event "%" must have at most 200 characters', event
+            USING ERRCODE = 'RO002', COLUMN = 'tenant';
     ELSIF key = '' OR length(key) > 400 THEN
         RAISE EXCEPTION 'the key of event "%" must have 1 to 400 characters', event USING ERRCODE = 'RO002';
     ELSIF key IS NULL AND num_nonnulls(key_seconds, period_seconds) > 0 THEN

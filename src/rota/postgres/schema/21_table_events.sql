@@ -314,7 +314,7 @@ BEGIN
         RAISE EXCEPTION 'event "%" must have 1 to 190 characters, no spaces and no *', prefix
             USING ERRCODE = 'RO002', HINT = 'Its events get this name, a dot and the operation: orders.insert.';
     ELSIF watch_table.tenant IS NULL OR length(watch_table.tenant) > 200 THEN
-        RAISE EXCEPTION 'a tenant must have at most 200 characters, and cannot be NULL' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'a tenant must have at most 200 characters' USING ERRCODE = 'RO002', COLUMN = 'tenant';
     END IF;
     one := rota.missing_column(target, watch_table.columns || watch_table.update_of || watch_table.tenant_column);
     IF one IS NOT NULL THEN

@@ -182,7 +182,8 @@ DECLARE
 BEGIN
     SELECT * INTO old FROM rota.tenants t WHERE t.name = reset_tenant.name FOR UPDATE;
     IF old.name IS NULL THEN
-        RAISE EXCEPTION 'tenant "%" has no settings', reset_tenant.name USING ERRCODE = 'RO030';
+        RAISE EXCEPTION 'tenant "%" has no settings', reset_tenant.name
+            USING ERRCODE = 'RO030', DETAIL = jsonb_build_object('tenant', reset_tenant.name);
     ELSIF rota.tenant_is_paused(old) THEN
         RAISE EXCEPTION 'tenant "%" is paused', reset_tenant.name USING ERRCODE = 'RO005', HINT = 'Resume it first.';
     END IF;

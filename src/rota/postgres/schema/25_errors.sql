@@ -237,7 +237,8 @@ BEGIN
     PERFORM rota.fold_errors();
     SELECT e.* INTO seen FROM rota.errors e WHERE e.id = handle_error.error_group;
     IF seen.id IS NULL THEN
-        RAISE EXCEPTION 'there is no error group %', handle_error.error_group USING ERRCODE = 'RO012';
+        RAISE EXCEPTION 'there is no error group %', handle_error.error_group
+            USING ERRCODE = 'RO012', DETAIL = jsonb_build_object('error_group', handle_error.error_group);
     ELSIF seen.standing = 'handled' THEN
         RAISE EXCEPTION 'error group % has not happened since % handled it', seen.id, seen.handled_by
             USING ERRCODE = 'RO005', HINT = 'To change the note, reopen it first.';
@@ -259,7 +260,8 @@ DECLARE
     old   record;
 BEGIN
     IF place.state IS NULL THEN
-        RAISE EXCEPTION 'there is no run %', handle_run.run_id USING ERRCODE = 'RO004';
+        RAISE EXCEPTION 'there is no run %', handle_run.run_id
+            USING ERRCODE = 'RO004', DETAIL = jsonb_build_object('run', handle_run.run_id);
     ELSIF place.state <> 'failed' THEN
         RAISE EXCEPTION 'run % is %', handle_run.run_id, place.state
             USING ERRCODE = 'RO005', HINT = 'Only a run that failed permanently can be handled.';
@@ -294,7 +296,8 @@ DECLARE
     old rota.handled;
 BEGIN
     IF NOT EXISTS (SELECT FROM rota.error_groups g WHERE g.id = reopen_error.error_group) THEN
-        RAISE EXCEPTION 'there is no error group %', reopen_error.error_group USING ERRCODE = 'RO012';
+        RAISE EXCEPTION 'there is no error group %', reopen_error.error_group
+            USING ERRCODE = 'RO012', DETAIL = jsonb_build_object('error_group', reopen_error.error_group);
     END IF;
     DELETE FROM rota.handled h WHERE h.kind = 'error' AND h.id = reopen_error.error_group RETURNING h.* INTO old;
     IF old.id IS NULL THEN
@@ -315,7 +318,8 @@ DECLARE
     old   rota.handled;
 BEGIN
     IF place.state IS NULL THEN
-        RAISE EXCEPTION 'there is no run %', reopen_run.run_id USING ERRCODE = 'RO004';
+        RAISE EXCEPTION 'there is no run %', reopen_run.run_id
+            USING ERRCODE = 'RO004', DETAIL = jsonb_build_object('run', reopen_run.run_id);
     END IF;
     DELETE FROM rota.handled h WHERE h.kind = 'run' AND h.id = reopen_run.run_id::text RETURNING h.* INTO old;
     IF old.id IS NULL THEN

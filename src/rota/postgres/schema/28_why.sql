@@ -330,7 +330,8 @@ BEGIN
     SELECT * INTO e FROM rota.ended_runs r WHERE r.id = of_run AND r.keep_class = place.keep_class
         AND r.finished_at = place.finished_at;
     IF e.id IS NULL THEN
-        RAISE EXCEPTION 'there is no run %', of_run USING ERRCODE = 'RO004';
+        RAISE EXCEPTION 'there is no run %', of_run
+            USING ERRCODE = 'RO004', DETAIL = jsonb_build_object('run', of_run);
     END IF;
     RETURN QUERY SELECT * FROM rota.why_ended_run(e);
 END $$;
