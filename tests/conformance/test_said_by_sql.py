@@ -129,7 +129,7 @@ def test_a_watch_is_removed_by_the_name_that_lists_show(visits: Engine, end: str
     [
         ("SELECT rota.emit('a.b', '{}', tenant => NULL)", "at most 200 characters"),
         ("""SELECT rota.set_limit('x', '{"cap": "x"}')""", 'limit "x": cap must be a number'),
-        ("SELECT rota.reschedule('s', 'infinity')", "the new time must be finite, not infinity"),
+        ("SELECT rota.reschedule('s', 'infinity')", "its next time must be finite, not infinity"),
     ],
 )
 def test_refusals_name_what_was_said(engine: Engine, statement: str, words: str) -> None:

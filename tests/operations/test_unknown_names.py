@@ -16,7 +16,7 @@ from tests.faces import faces_of
 
 REQUIRED: dict[str, Any] = {
     "name": "work", "job": "work", "verb": "cancel", "at": datetime(2026, 1, 1, tzinfo=UTC),
-    "after": datetime(2026, 1, 1, tzinfo=UTC), "function_name": "public.work",
+    "after": datetime(2026, 1, 1, tzinfo=UTC), "function_name": "public.work", "event": "a.b",
 }  # fmt: skip
 
 
