@@ -154,7 +154,7 @@ BEGIN
           CROSS JOIN LATERAL (SELECT rota.tenant_weight(b.name) AS weight) w
           WHERE NOT EXISTS (SELECT FROM rota.tenants p WHERE p.name = b.name AND rota.tenant_is_paused(p))) t;
     read := pg_stat_get_xact_blocks_fetched('rota.open_runs'::regclass);
-    is_slow := read - before > 200 + 20 * cardinality(names);
+    is_slow := read - before > 1000 + 20 * cardinality(names);
     before := read;
     WHILE rest > 0 LOOP
         SELECT sum(w) INTO total FROM unnest(weights) w;

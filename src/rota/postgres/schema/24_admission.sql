@@ -49,7 +49,7 @@ BEGIN
         next_seconds := 0.05;
     END IF;
     keys := ARRAY(SELECT rota.keys_with_room(waited, clock, marked));
-    is_slow := rota.blocks_of_limits() - before > 200 + 20 * greatest(cardinality(waited), cardinality(keys));
+    is_slow := rota.blocks_of_limits() - before > 1000 + 20 * greatest(cardinality(waited), cardinality(keys));
     -- To each its share, so that a long line leaves something to the others.
     share := greatest(max_runs / greatest(cardinality(keys), 1), 1);
     FOREACH one IN ARRAY keys LOOP
