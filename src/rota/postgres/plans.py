@@ -7,10 +7,11 @@ result. The database drives it over the caller's kind of connection.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 Rows = list[dict[str, Any]]
 T = TypeVar("T")
+R = TypeVar("R", bound="StatedRow")
 
 
 class Execute(NamedTuple):
@@ -40,6 +41,18 @@ def call(function: str, **arguments: Any) -> Plan[Any]:
     """Call a SQL function of the schema by its name and named arguments; return its result."""
     rows = yield Execute(f"{function}({', '.join(arguments)})", arguments)
     return rows[0]["answer"]
+
+
+class StatedRow(Protocol):
+    """A dataclass with the statement whose rows it is made of."""
+
+    STATEMENT: ClassVar[str]
+
+
+def rows_of(kind: type[R], *, is_large: bool = False, **params: Any) -> Plan[list[R]]:
+    """Return the rows that the statement of this type reads."""
+    rows = yield Execute(kind.STATEMENT, params, is_large)
+    return [kind(**row) for row in rows]
 
 
 def limited(plan: Plan[T], seconds: float) -> Plan[T]:

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 from rota.model.attention import Attention, AttentionItem
 from rota.model.finding import Report
 from rota.model.formatting import plural
+from rota.operations.reports.needs import KINDS
 from rota.web.context import NavItem
 
 _PLACES = {
@@ -29,22 +30,7 @@ _SECTIONS = {
     "limit": ("limits", "blocked or corrected"),
     "tenant": ("tenants", "paused"),
 }
-_MANY = {
-    "failing_job": ("failing job", "failing jobs"),
-    "unserved_work": ("job without a worker", "jobs without a worker"),
-    "refused_payload": ("job with refused payloads", "jobs with refused payloads"),
-    "worker": ("worker with problems", "workers with problems"),
-    "full_queue": ("full queue", "full queues"),
-    "paused_queue": ("paused queue", "paused queues"),
-    "paused_tenant": ("paused tenant", "paused tenants"),
-    "parked_schedule": ("parked schedule", "parked schedules"),
-    "stopped_schedule": ("schedule paused by Rota", "schedules paused by Rota"),
-    "orphaned_schedule": ("schedule without its job", "schedules without their job"),
-    "late_schedule": ("late schedule", "late schedules"),
-    "missed_schedule": ("missed schedule", "missed schedules"),
-    "slow_run": ("slow run", "slow runs"),
-    "limit": ("limit blocked or corrected", "limits blocked or corrected"),
-}
+_WORDS = {kind.name: (kind.one, kind.many) for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +65,7 @@ def more(found: Attention) -> list[More]:
     return [
         More(
             kind.state,
-            plural(left, *(f"more {it}" for it in _MANY.get(kind.kind, (kind.kind, kind.kind)))),
+            plural(left, *(f"more {it}" for it in _WORDS[kind.kind])),
             "/schedules?attention=1" if kind.subject == "schedule" else _PLACES[kind.subject],
         )
         for kind in found.kinds

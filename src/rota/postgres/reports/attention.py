@@ -1,10 +1,11 @@
-"""Conditions that may need attention: one row type and one plan for each kind."""
+"""Conditions that may need attention: a row of each kind, with the statement that reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 from rota.postgres.plans import Execute, Plan
 
@@ -12,6 +13,8 @@ from rota.postgres.plans import Execute, Plan
 @dataclass(frozen=True, slots=True)
 class JobFailures:
     """Attempts of the last hour, and the averages of the same hours of the seven days before."""
+
+    STATEMENT: ClassVar = "attention/failing_jobs"
 
     job: str
     bad: int
@@ -22,6 +25,10 @@ class JobFailures:
 
 @dataclass(frozen=True, slots=True)
 class JobMinute:
+    """A minute of the last day in which a job had attempts."""
+
+    STATEMENT: ClassVar = "attention/minutes"
+
     job: str
     at: datetime
     good: int
@@ -30,6 +37,8 @@ class JobMinute:
 
 @dataclass(frozen=True, slots=True)
 class FullQueue:
+    STATEMENT: ClassVar = "attention/full_queues"
+
     name: str
     waiting: int
     max_waiting: int
@@ -40,6 +49,8 @@ class FullQueue:
 @dataclass(frozen=True, slots=True)
 class LateSchedule:
     """A late schedule. `total`: the number of all late ones. `workers`: live workers."""
+
+    STATEMENT: ClassVar = "attention/late_schedules"
 
     name: str
     tenant: str
@@ -54,6 +65,8 @@ class LimitTrouble:
     """A problem of a limit. `what` is "blocked", a sequence that does not advance, or "mended", a
     counter that was wrong."""
 
+    STATEMENT: ClassVar = "attention/limits"
+
     name: str
     tenant: str
     what: str
@@ -66,6 +79,8 @@ class LimitTrouble:
 
 @dataclass(frozen=True, slots=True)
 class MissedSchedule:
+    STATEMENT: ClassVar = "attention/missed_schedules"
+
     name: str
     tenant: str
     times: int
@@ -77,6 +92,8 @@ class MissedSchedule:
 
 @dataclass(frozen=True, slots=True)
 class ParkedSchedule:
+    STATEMENT: ClassVar = "attention/parked_schedules"
+
     name: str
     tenant: str
     since: datetime
@@ -87,6 +104,8 @@ class ParkedSchedule:
 
 @dataclass(frozen=True, slots=True)
 class PausedTenant:
+    STATEMENT: ClassVar = "attention/paused_tenants"
+
     name: str
     paused_at: datetime
     paused_by: str | None
@@ -99,6 +118,8 @@ class PausedTenant:
 @dataclass(frozen=True, slots=True)
 class SlowRun:
     """A running run, and the successes of its job in the last week."""
+
+    STATEMENT: ClassVar = "attention/slow_runs"
 
     id: int
     job: str
@@ -114,6 +135,8 @@ class SlowRun:
 
 @dataclass(frozen=True, slots=True)
 class OrphanedSchedule:
+    STATEMENT: ClassVar = "attention/orphaned_schedules"
+
     name: str
     tenant: str
     job: str
@@ -123,6 +146,10 @@ class OrphanedSchedule:
 
 @dataclass(frozen=True, slots=True)
 class StoppedSchedule:
+    """A schedule that was paused by Rota itself."""
+
+    STATEMENT: ClassVar = "attention/stopped_schedules"
+
     name: str
     tenant: str
     since: datetime
@@ -132,6 +159,8 @@ class StoppedSchedule:
 
 @dataclass(frozen=True, slots=True)
 class UnservedWork:
+    STATEMENT: ClassVar = "attention/unserved"
+
     job: str
     queue: str
     queued: int
@@ -142,6 +171,8 @@ class UnservedWork:
 
 @dataclass(frozen=True, slots=True)
 class RefusedPayloads:
+    STATEMENT: ClassVar = "attention/refused_payloads"
+
     job: str
     runs: int
     since: datetime | None
@@ -150,6 +181,8 @@ class RefusedPayloads:
 
 @dataclass(frozen=True, slots=True)
 class TroubledWorker:
+    STATEMENT: ClassVar = "attention/workers"
+
     id: int
     name: str
     host: str
@@ -166,80 +199,7 @@ class TroubledWorker:
     job: str | None
 
 
-def failing_jobs() -> Plan[list[JobFailures]]:
-    rows = yield Execute("attention/failing_jobs", {})
-    return [JobFailures(**row) for row in rows]
-
-
 def last_errors(jobs: Sequence[str]) -> Plan[dict[str, str]]:
     """Return the most frequent error of each job."""
     rows = yield Execute("attention/last_errors", {"jobs": list(jobs)})
     return {row["job"]: row["last_error"] for row in rows}
-
-
-def job_minutes(jobs: Sequence[str]) -> Plan[list[JobMinute]]:
-    """Return the minutes of the last day in which these jobs had attempts."""
-    rows = yield Execute("attention/minutes", {"jobs": list(jobs)})
-    return [JobMinute(**row) for row in rows]
-
-
-def full_queues() -> Plan[list[FullQueue]]:
-    rows = yield Execute("attention/full_queues", {})
-    return [FullQueue(**row) for row in rows]
-
-
-def late_schedules(limit: int) -> Plan[list[LateSchedule]]:
-    rows = yield Execute("attention/late_schedules", {"limit": limit})
-    return [LateSchedule(**row) for row in rows]
-
-
-def limit_troubles() -> Plan[list[LimitTrouble]]:
-    rows = yield Execute("attention/limits", {})
-    return [LimitTrouble(**row) for row in rows]
-
-
-def missed_schedules(limit: int) -> Plan[list[MissedSchedule]]:
-    rows = yield Execute("attention/missed_schedules", {"limit": limit})
-    return [MissedSchedule(**row) for row in rows]
-
-
-def parked_schedules(limit: int) -> Plan[list[ParkedSchedule]]:
-    rows = yield Execute("attention/parked_schedules", {"limit": limit})
-    return [ParkedSchedule(**row) for row in rows]
-
-
-def paused_tenants(limit: int) -> Plan[list[PausedTenant]]:
-    rows = yield Execute("attention/paused_tenants", {"limit": limit})
-    return [PausedTenant(**row) for row in rows]
-
-
-def refused_payloads() -> Plan[list[RefusedPayloads]]:
-    rows = yield Execute("attention/refused_payloads", {})
-    return [RefusedPayloads(**row) for row in rows]
-
-
-def slow_runs(least_seconds: float) -> Plan[list[SlowRun]]:
-    rows = yield Execute("attention/slow_runs", {"least": least_seconds}, is_large=True)
-    return [SlowRun(**row) for row in rows]
-
-
-def orphaned_schedules(limit: int) -> Plan[list[OrphanedSchedule]]:
-    """Return schedules that would run, if code still declared their job."""
-    rows = yield Execute("attention/orphaned_schedules", {"limit": limit})
-    return [OrphanedSchedule(**row) for row in rows]
-
-
-def stopped_schedules(limit: int) -> Plan[list[StoppedSchedule]]:
-    """Return schedules that were paused by Rota itself."""
-    rows = yield Execute("attention/stopped_schedules", {"limit": limit})
-    return [StoppedSchedule(**row) for row in rows]
-
-
-def unserved_work() -> Plan[list[UnservedWork]]:
-    rows = yield Execute("attention/unserved", {})
-    return [UnservedWork(**row) for row in rows]
-
-
-def troubled_workers() -> Plan[list[TroubledWorker]]:
-    rows = yield Execute("attention/workers", {})
-    return [TroubledWorker(**row) for row in rows]

@@ -1,9 +1,10 @@
-"""Reads for `rota doctor`: one row type and one plan for each subject."""
+"""Reads for `rota doctor`: a row of each subject, with the statement that reads it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 from rota.postgres.plans import Execute, Plan
 
@@ -11,6 +12,8 @@ from rota.postgres.plans import Execute, Plan
 @dataclass(frozen=True, slots=True)
 class ServerState:
     """The server and this database. Connections are counted over all databases, like the limit."""
+
+    STATEMENT: ClassVar = "doctor/server"
 
     version: str
     number: int
@@ -34,6 +37,8 @@ class ServerState:
 class DeadRows:
     """Dead rows of the table that has most of them relative to its live ones."""
 
+    STATEMENT: ClassVar = "doctor/dead_rows"
+
     name: str
     live: int
     dead: int
@@ -44,6 +49,8 @@ class DeadRows:
 class PartitionsAhead:
     """The table whose last partition ends first."""
 
+    STATEMENT: ClassVar = "doctor/partitions"
+
     name: str
     seconds: float
 
@@ -51,6 +58,8 @@ class PartitionsAhead:
 @dataclass(frozen=True, slots=True)
 class Unnamed:
     """A table without a replica identity, and a publication that covers it."""
+
+    STATEMENT: ClassVar = "doctor/identities"
 
     name: str
     publication: str
@@ -60,6 +69,8 @@ class Unnamed:
 class SequenceBehind:
     """A sequence whose `next_value` is already in use: ids go up to `highest`."""
 
+    STATEMENT: ClassVar = "doctor/sequences"
+
     sequence: str
     next_value: int
     highest: int
@@ -68,6 +79,8 @@ class SequenceBehind:
 @dataclass(frozen=True, slots=True)
 class KeepingRows:
     """A reason why dead rows cannot be removed: `kind` is transaction, prepared, slot or hidden."""
+
+    STATEMENT: ClassVar = "doctor/transactions"
 
     kind: str
     name: str
@@ -83,6 +96,8 @@ class RowHolder:
     """A session whose open transaction locks rows that Rota waits for; `examples` names some of
     them."""
 
+    STATEMENT: ClassVar = "doctor/holders"
+
     pid: int
     owner: str | None
     program: str | None
@@ -97,6 +112,8 @@ class RowHolder:
 class CounterAge:
     """The total of a counter, and how many seconds ago it last changed."""
 
+    STATEMENT: ClassVar = "doctor/counters"
+
     name: str
     loop: str | None
     amount: int
@@ -105,6 +122,8 @@ class CounterAge:
 
 @dataclass(frozen=True, slots=True)
 class UpkeepState:
+    STATEMENT: ClassVar = "doctor/upkeep"
+
     unfolded_seconds: float | None
     counted_seconds: float | None
     pruned_at: datetime | None
@@ -117,6 +136,8 @@ class UpkeepState:
 class LeaseState:
     """Leases of live workers. `lease_left` is of the one that expires first."""
 
+    STATEMENT: ClassVar = "doctor/workers"
+
     live: int
     slots: int
     lease_left: float | None
@@ -126,68 +147,12 @@ class LeaseState:
     versions: list[str]
 
 
-def server_state() -> Plan[ServerState]:
-    (row,) = yield Execute("doctor/server", {})
-    return ServerState(**row)
-
-
-def schema_number() -> Plan[int]:
-    """Return the number of the last migration; 0 before the first one."""
-    (row,) = yield Execute("doctor/schema", {})
-    return row["number"] or 0
-
-
-def dead_rows() -> Plan[DeadRows | None]:
-    rows = yield Execute("doctor/dead_rows", {})
-    return DeadRows(**rows[0]) if rows else None
-
-
-def partitions_ahead() -> Plan[PartitionsAhead | None]:
-    rows = yield Execute("doctor/partitions", {})
-    return PartitionsAhead(**rows[0]) if rows else None
-
-
-def without_identity() -> Plan[list[Unnamed]]:
-    rows = yield Execute("doctor/identities", {})
-    return [Unnamed(**row) for row in rows]
-
-
-def sequences_behind() -> Plan[list[SequenceBehind]]:
-    rows = yield Execute("doctor/sequences", {})
-    return [SequenceBehind(**row) for row in rows]
-
-
-def keeping_rows() -> Plan[dict[str, KeepingRows]]:
-    """Return at most one reason of each kind."""
-    rows = yield Execute("doctor/transactions", {})
-    return {row["kind"]: KeepingRows(**row) for row in rows}
-
-
-def holders() -> Plan[list[RowHolder]]:
-    """Return the sessions that lock rows, the oldest first."""
-    rows = yield Execute("doctor/holders", {})
-    return [RowHolder(**row) for row in rows]
-
-
-def counter_ages() -> Plan[list[CounterAge]]:
-    rows = yield Execute("doctor/counters", {})
-    return [CounterAge(**row) for row in rows]
-
-
-def upkeep_state() -> Plan[UpkeepState]:
-    (row,) = yield Execute("doctor/upkeep", {})
-    return UpkeepState(**row)
-
-
-def lease_state() -> Plan[LeaseState]:
-    (row,) = yield Execute("doctor/workers", {})
-    return LeaseState(**row)
-
-
 @dataclass(frozen=True, slots=True)
 class Walls:
     """Privileges: the owner of the schema, whether other roles may call functions that run as the
     owner, and the schemas in which every role may create objects."""
+
+    STATEMENT: ClassVar = "doctor/walls"
 
     owner: str
     is_superuser: bool
@@ -195,6 +160,7 @@ class Walls:
     open_schemas: list[str]
 
 
-def walls() -> Plan[Walls]:
-    (row,) = yield Execute("doctor/walls", {})
-    return Walls(**row)
+def schema_number() -> Plan[int]:
+    """Return the number of the last migration; 0 before the first one."""
+    (row,) = yield Execute("doctor/schema", {})
+    return row["number"] or 0

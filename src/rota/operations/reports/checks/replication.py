@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from rota.model.finding import Finding
 from rota.model.formatting import number
-from rota.postgres.plans import Plan
+from rota.postgres.plans import Plan, rows_of
 from rota.postgres.reports import doctor
 
 _SHOWN = 5
 
 
 def check() -> Plan[list[Finding]]:
-    tables = yield from doctor.without_identity()
-    sequences = yield from doctor.sequences_behind()
+    tables = yield from rows_of(doctor.Unnamed)
+    sequences = yield from rows_of(doctor.SequenceBehind)
     return [identities(tables), behind(sequences)]
 
 

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 from rota.model.finding import Finding, graded, judge
 from rota.model.formatting import duration, number, percent, size
-from rota.postgres.plans import Plan
-from rota.postgres.reports.doctor import ServerState, server_state
+from rota.postgres.plans import Plan, rows_of
+from rota.postgres.reports.doctor import ServerState
 
 OLDEST = 140_000
 
 
 def check() -> Plan[list[Finding]]:
-    row = yield from server_state()
+    (row,) = yield from rows_of(ServerState)
     here = datetime.now(UTC)
     return [
         _release(row),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota.model.finding import Finding, graded
 from rota.model.formatting import duration, number
-from rota.postgres.plans import Plan
+from rota.postgres.plans import Plan, rows_of
 from rota.postgres.reports import doctor
 
 _DAY = 86_400
@@ -12,10 +12,9 @@ _MANY, _VERY_MANY = 50_000, 1_000_000
 
 
 def check() -> Plan[list[Finding]]:
-    dead = yield from doctor.dead_rows()
-    partitions = yield from doctor.partitions_ahead()
-    found = [] if dead is None else [dead_rows(dead)]
-    return found if partitions is None else [*found, partitions_ahead(partitions)]
+    dead = yield from rows_of(doctor.DeadRows)
+    partitions = yield from rows_of(doctor.PartitionsAhead)
+    return [*map(dead_rows, dead[:1]), *map(partitions_ahead, partitions[:1])]
 
 
 def dead_rows(row: doctor.DeadRows) -> Finding:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rota.model.finding import Finding, judge
 from rota.model.formatting import duration, number, size
-from rota.postgres.plans import Plan
-from rota.postgres.reports.doctor import KeepingRows, RowHolder, holders, keeping_rows
+from rota.postgres.plans import Plan, rows_of
+from rota.postgres.reports.doctor import KeepingRows, RowHolder
 
 _WARN, _BAD = 300, 900
 _HELD_WARN, _HELD_BAD = 10, 60
@@ -15,8 +15,8 @@ _COST = "Dead rows cannot be removed while it is open: claims and lists become s
 
 
 def check() -> Plan[list[Finding]]:
-    found = yield from keeping_rows()
-    held = yield from holders()
+    found = {row.kind: row for row in (yield from rows_of(KeepingRows))}
+    held = yield from rows_of(RowHolder)
     return [
         _held(held[0] if held else None),
         _oldest(found.get("transaction")),

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from rota.model.finding import Finding, graded, judge
 from rota.model.formatting import duration, number, plural
 from rota.model.metrics import FleetHealth
-from rota.postgres.plans import Plan
-from rota.postgres.reports.doctor import CounterAge, UpkeepState, counter_ages, upkeep_state
+from rota.postgres.plans import Plan, rows_of
+from rota.postgres.reports.doctor import CounterAge, UpkeepState
 from rota.postgres.reports.metrics import read_health
 
 _HOUR, _DAY = 3600, 86_400
 
 
 def check() -> Plan[list[Finding]]:
-    counts = yield from counter_ages()
+    counts = yield from rows_of(CounterAge)
     stand = yield from read_health()
-    row = yield from upkeep_state()
+    (row,) = yield from rows_of(UpkeepState)
     return [
         _ticks(counts, stand),
         *_overdue(stand),

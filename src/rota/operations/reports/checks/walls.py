@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rota.model.finding import Finding, graded
 from rota.operations.reports.checks.transactions import quoted
-from rota.postgres.plans import Plan
-from rota.postgres.reports.doctor import Walls, walls
+from rota.postgres.plans import Plan, rows_of
+from rota.postgres.reports.doctor import Walls
 
 
 def check() -> Plan[list[Finding]]:
-    row = yield from walls()
+    (row,) = yield from rows_of(Walls)
     return [owner(row), schemas(row)]
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from rota.model.finding import Finding, graded
 from rota.model.formatting import duration, number, plural
 from rota.model.metrics import FleetHealth
-from rota.postgres.plans import Plan
-from rota.postgres.reports.doctor import LeaseState, lease_state
+from rota.postgres.plans import Plan, rows_of
+from rota.postgres.reports.doctor import LeaseState
 from rota.postgres.reports.metrics import read_health
 
 
 def check() -> Plan[list[Finding]]:
-    row = yield from lease_state()
+    (row,) = yield from rows_of(LeaseState)
     stand = yield from read_health()
     return [_live(row, stand), *_lease(row), *_troubles(stand), *_releases(row)]
 

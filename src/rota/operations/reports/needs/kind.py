@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 from rota.model.attention import AttentionItem
-from rota.postgres.plans import Plan
+from rota.postgres.plans import Plan, rows_of
 
 Row = TypeVar("Row")
 
@@ -38,12 +38,15 @@ class AttentionText:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`read` gets the number of items to show, and returns their texts and the total."""
+    """`read` gets the number of items to show, and returns their texts and the total. `one` and
+    `many` name items of this kind."""
 
     name: str
     subject: str
     state: str
     read: Callable[[int], Plan[tuple[Sequence[AttentionText], int]]]
+    one: str
+    many: str
 
     def find(self, limit: int) -> Plan[Found]:
         items, total = yield from self.read(limit)
@@ -79,12 +82,12 @@ def every(
 
 
 def first(
-    rows: Callable[[int], Plan[list[Any]]], say: Callable[[Any], AttentionText]
+    kind: type[Any], say: Callable[[Any], AttentionText]
 ) -> Callable[[int], Plan[tuple[Sequence[AttentionText], int]]]:
     """Read the first rows; each contains the total."""
 
     def read(limit: int) -> Plan[tuple[Sequence[AttentionText], int]]:
-        found = yield from rows(limit)
+        found = yield from rows_of(kind, limit=limit)
         return [say(row) for row in found], found[0].total if found else 0
 
     return read

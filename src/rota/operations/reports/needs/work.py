@@ -12,14 +12,15 @@ from rota.model.formatting import duration, number, plural
 from rota.model.histogram import quantiles
 from rota.operations.command_line import line_of
 from rota.operations.reports.needs.kind import AttentionText
-from rota.postgres.plans import Plan
-from rota.postgres.reports import attention
+from rota.postgres.plans import Plan, rows_of
 from rota.postgres.reports.attention import (
     JobFailures,
+    JobMinute,
     RefusedPayloads,
     SlowRun,
     TroubledWorker,
     UnservedWork,
+    last_errors,
 )
 
 _SHARES = (0.99, 0.5)
@@ -27,7 +28,7 @@ _SHARES = (0.99, 0.5)
 
 def unserved(limit: int) -> Plan[tuple[Sequence[AttentionText], int]]:
     """Read runs that no live worker will claim."""
-    rows = yield from attention.unserved_work()
+    rows = yield from rows_of(UnservedWork)
     if rows and not rows[0].workers:
         return [_nobody(rows)], 1
     return [_unserved(row) for row in rows[:limit]], len(rows)
@@ -76,14 +77,14 @@ def refused(row: RefusedPayloads) -> AttentionText:
 
 def failing(limit: int) -> Plan[tuple[Sequence[AttentionText], int]]:
     """Read jobs that fail more than usual."""
-    found = yield from attention.failing_jobs()
+    found = yield from rows_of(JobFailures)
     rows = [row for row in found if is_unusual(row.bad, row.good, row.usual_bad, row.usual_good)]
     if not rows:
         return [], 0
     jobs = [row.job for row in rows[:limit]]
-    errors = yield from attention.last_errors(jobs)
+    errors = yield from last_errors(jobs)
     minutes = defaultdict(list)
-    for minute in (yield from attention.job_minutes(jobs)):
+    for minute in (yield from rows_of(JobMinute, jobs=list(jobs))):
         minutes[minute.job].append(Minute(minute.at, minute.good, minute.bad))
     texts = [_failing(row, errors.get(row.job), began(minutes[row.job])) for row in rows[:limit]]
     return texts, len(rows)
