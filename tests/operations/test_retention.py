@@ -102,7 +102,9 @@ async def test_what_is_older_than_its_class_goes_with_its_partition(
     old, young = past.add(60, count=3), past.add(3, count=2)
     told = await app.retention.plan()
     assert past.left() == {*old, *young}
+    assert sum(one.rows for one in told.items if one.table.startswith("ended")) == 3
     done = await app.retention.run()
+    assert done.rows == told.rows
     assert past.left() == set(young)
     assert past.lines() == set(young)
     assert past.orphans() == []

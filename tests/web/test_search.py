@@ -58,8 +58,20 @@ async def test_sections_and_nothing(web: Browser, shop: rota.App) -> None:
     assert 'href="/schedules"' in web.page
     await web.get("/search?q=%3Cscript%3Ealert(1)%3C/script%3E")
     assert "<script>alert" not in web.page
-    assert "No results for “<script>alert(1)</script>”" in web.text
+    assert "Search runs for “<script>alert(1)</script>”" in web.text
     await web.get("/search?q=" + "x" * 5000)
+
+
+async def test_what_is_no_name_is_searched_for(web: Browser, shop: rota.App) -> None:
+    run = await shop.runs.enqueue("send", {"user_id": 98, "locale": "Edsger"})
+    await web.get("/search?q=Edsger 98")
+    assert "Search runs for “Edsger 98” Search logs for “Edsger 98”" in web.text
+    for path in ("/runs?text=Edsger&amp;text=98", "/logs?q=Edsger+98", "/errors?text=Edsger"):
+        assert f'href="{path}' in web.page
+    await web.get("/runs?text=Edsger&text=98")
+    assert f">{run.id}</a>" in web.page
+    await web.get("/search?q=98")
+    assert 'href="/runs?text=98"' in web.page, "not the run with that id"
 
 
 async def test_a_script_asks_for_the_hits_alone(web: Browser, shop: rota.App) -> None:

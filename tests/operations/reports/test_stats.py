@@ -195,6 +195,26 @@ async def test_ended_runs_are_counted_by_state(app: rota.App, conn: Conn) -> Non
     assert (await app.stats.get(job="fail")).states.failed == 2
 
 
+async def test_a_run_that_failed_twice_has_failed_once(app: rota.App, conn: Conn) -> None:
+    @app.job(max_attempts=1)
+    async def bad() -> None:
+        raise RuntimeError("no")
+
+    run = await bad.enqueue()
+    await run_due(app)
+    await app.runs.retry(run.id)
+    assert (await app.stats.get()).states.failed == 0
+    await run_due(app)
+    conn.execute("SELECT rota.fold_errors()")
+    assert (await app.stats.get()).states.failed == 1
+    await app.runs.retry(run.id)
+    await app.runs.cancel(run.id)
+    states = (await app.stats.get(job="bad")).states
+    assert (states.failed, states.cancelled) == (0, 1)
+    status = conn.execute("SELECT total_runs FROM rota.job_status WHERE name = 'bad'")
+    assert status.fetchone() == (1,)
+
+
 async def test_what_waits_is_counted_at_every_look_without_a_worker(
     app: rota.App, conn: Conn
 ) -> None:

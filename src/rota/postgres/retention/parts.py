@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rota.model.retention import RetentionItem
 from rota.model.states import END_STATES
-from rota.postgres.plans import Execute
+from rota.postgres.plans import Execute, call
 from rota.postgres.steps import Steps, Write, WriteRefused
 
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ def note_parts() -> Steps[list[Partition]]:
     return [Partition(**row) for row in rows]
 
 
+def _count(part: Partition) -> Steps[int]:
+    """Count what the server has no figure of: nobody has analyzed the partition yet."""
+    counted: int = yield from call("count_part", name=part.partition)
+    return counted
+
+
 class PartitionDrops:
     """Removes partitions from the history."""
 
@@ -54,10 +60,11 @@ class PartitionDrops:
         self._work = work
 
     def drop(self, part: Partition, *, with_logs: bool = False) -> Steps[None]:
+        rows = part.estimated_rows or (yield from _count(part))
         item = RetentionItem(
             "drop",
             part.parent,
-            part.estimated_rows,
+            rows,
             part.partition,
             until=part.to_at,
             bytes=part.bytes,

@@ -150,6 +150,9 @@ BEGIN
         old.timeout_seconds, old.key, old.key_seconds, old.backoff, old.tags, old.metadata, old.triggered_by,
         old.schedule, old.scheduled_for, old.schedule_id, old.error, old.error_group,
         keys, keys[1], rota.hold_of(at <= clock, keys), capped);
+    -- It has not ended any more: counts of runs by state leave out the end that was counted.
+    INSERT INTO rota.count_changes (name, labels, amount)
+    VALUES ('runs_retried', jsonb_build_object('job', old.job, 'queue', old.queue, 'state', old.state), 1);
     PERFORM rota.write_audit(retry_run.actor, 'run.retried', 'run', old.id::text,
         jsonb_build_object('state', old.state) || edit.before,
         jsonb_build_object('state', CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END) || edit.after,

@@ -207,6 +207,11 @@ UNION ALL SELECT name, labels, amount, total, buckets, at FROM rota.count_change
 UNION ALL SELECT 'runs_ended', jsonb_build_object('job', job, 'queue', queue, 'state', ended_as), 1, 0, NULL, at
 FROM rota.error_changes WHERE ended_as IS NOT NULL;
 
+-- How many runs have ended and were not retried since: a run that failed twice has failed once.
+CREATE VIEW rota.run_ends AS
+SELECT labels, CASE name WHEN 'runs_ended' THEN amount ELSE -amount END AS amount
+FROM rota.all_counts WHERE name IN ('runs_ended', 'runs_retried');
+
 -- Emits rota.dead_letter for a run that has failed permanently, in the transaction of its end. An event that cannot be
 -- emitted, because the queue of its job is full for instance, never keeps the run from ending: the server's log has a
 -- warning.
@@ -527,11 +532,11 @@ LEFT JOIN LATERAL (
         FROM rota.rollup_minutes x WHERE x.worker <> 0 AND x.job = j.name
     ) o WHERE o.outcome IN ('succeeded', 'failed', 'timed_out', 'lost')
 ) r ON true
--- A run succeeds once, by one attempt; other ends are counted themselves.
+-- A run succeeds once, by one attempt; other ends are counted themselves, until the run is retried.
 LEFT JOIN (
     SELECT a.labels ->> 'job' AS job, sum(a.amount) FILTER (WHERE a.labels ->> 'state' = 'failed') AS failed,
            sum(a.amount) FILTER (WHERE a.labels ->> 'state' = 'cancelled') AS cancelled
-    FROM rota.all_counts a WHERE a.name = 'runs_ended' GROUP BY 1
+    FROM rota.run_ends a GROUP BY 1
 ) k ON k.job = j.name
 CROSS JOIN LATERAL (SELECT coalesce(r.succeeded, 0) AS succeeded, coalesce(k.failed, 0)::bigint AS failed,
     coalesce(k.cancelled, 0)::bigint AS cancelled) c;

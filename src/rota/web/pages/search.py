@@ -16,6 +16,12 @@ from rota.model.states import OPEN_STATES, RETRIABLE_STATES
 from rota.operations.reports.find import MOST_TEXT
 from rota.web import nav
 from rota.web.context import Page
+from rota.web.filters.audit import EventQuery
+from rota.web.filters.errors import ErrorQuery
+from rota.web.filters.list_query import address
+from rota.web.filters.logs import LogQuery
+from rota.web.filters.runs import RunQuery
+from rota.web.filters.words import read_words
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of
 
@@ -67,6 +73,12 @@ _OTHER_PAGES = (
 )
 
 
+_SEARCHES = (
+    (RunQuery.PLACE, "runs"), (LogQuery.PLACE, "logs"), (ErrorQuery.PLACE, "errors"),
+    (EventQuery.PLACE, "events"),
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     title: str
@@ -99,6 +111,8 @@ async def search(request: Request) -> Response:
         does = list(_actions(scope, hits[:4], None)) if len(hits) <= 4 else []
         groups = [*_groups(scope, hits), Group("Do", does)]
     groups.append(Group("Go to", _pages(text)))
+    if text:
+        groups.append(Group("Search", list(_searches(text))))
     return await scope.show(SearchPage(text, [group for group in groups if group.ways]))
 
 
@@ -134,6 +148,14 @@ def _actions(
             if only in (None, verb) and hit.state in states and scope.viewer.may(permission):
                 text = f"{verb.capitalize()} {hit.kind} {hit.text}…"
                 yield PaletteEntry(text, _detail(hit), path(hit, verb), "play", "", is_action=True)
+
+
+def _searches(text: str) -> Iterator[PaletteEntry]:
+    """Searches of texts that are no names: payloads, errors, lines of logs and events."""
+    for place, title in _SEARCHES:
+        words = [("text", word.value if not word.name else word.typed) for word in read_words(text)]
+        path = address(place, [("q", text)] if place == LogQuery.PLACE else words)
+        yield PaletteEntry(f"Search {title} for “{text}”", "", path, "search")
 
 
 def _pages(text: str) -> list[PaletteEntry]:
