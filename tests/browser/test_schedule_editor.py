@@ -10,6 +10,21 @@ from tests.browser.tabs import Tab
 pytestmark = BROWSER
 
 
+async def test_nothing_is_missing_before_it_is_saved(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
+    await tab.open("/schedules/digest/edit")
+    async with tab.page.expect_response(lambda answer: answer.request.method == "POST"):
+        await tab.page.locator("[name=when][value=interval_seconds]").check()
+    await expect(tab.page.locator("#side")).to_contain_text("Your changes")
+    await expect(tab.page.locator("#m-interval_seconds .err")).to_have_count(0)
+    await expect(tab.page.locator("#side .diff")).not_to_contain_text(["none none"])
+    await tab.page.locator("aside [name=save]").click()
+    await expect(tab.page.locator("#m-interval_seconds .err")).to_contain_text("Required")
+    await expect(tab.page.locator("#fix")).to_contain_text("Fix 1 field first: interval seconds")
+    await tab.page.locator("#fix a").click()
+    assert tab.page.url.endswith("#f-interval_seconds")
+
+
 async def test_words_and_mistakes_while_one_types(place: Place, open_tab: OpenTab) -> None:
     tab: Tab = await open_tab(place)
     page = tab.page

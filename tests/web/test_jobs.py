@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 import rota
+from rota.testing import run_due
 from tests.sql_engine import Engine
 from tests.web.conftest import Browser
 
@@ -32,6 +34,17 @@ async def test_the_list(web: Browser, known: rota.App, engine: Engine) -> None:
 
     await web.get("/jobs?system=1")
     assert "rota.prune_runs" in web.text
+
+
+async def test_failed_runs_are_retried_from_its_page(web: Browser, known: rota.App) -> None:
+    await web.get("/jobs/boom")
+    assert "Retry failed…" not in web.text, "there are none"
+    await known.runs.enqueue("boom", {"text": "a"})
+    await run_due(known)
+    await web.get("/jobs/boom")
+    (path,) = re.findall(r'href="(/runs/selected[^"]+)"', web.page)
+    await web.get(path.replace("&amp;", "&"))
+    assert "Retry 1 run?" in web.text
 
 
 async def test_the_list_is_narrowed_and_says_so(web: Browser, known: rota.App) -> None:

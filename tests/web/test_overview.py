@@ -7,6 +7,7 @@ import re
 from datetime import timedelta
 from html import unescape
 from typing import Any
+from unittest.mock import AsyncMock
 
 import psycopg
 import pytest
@@ -24,7 +25,9 @@ Conn = psycopg.Connection[Any]
 
 @pytest.fixture(autouse=True)
 def _new_each_time(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """What a server knows is not older than the test."""
+    """What a server knows is not older than the test, and there has been a run."""
+    if "first_steps" not in request.node.name:
+        monkeypatch.setattr("rota.web.pages.home.first_steps", AsyncMock(return_value=None))
     if "once" not in request.node.name:
         for name in ("SECONDS", "SLOW", "SLOW_ATTENTION"):
             monkeypatch.setattr(f"rota.web.shared_reads.{name}", 0.0)
@@ -42,6 +45,39 @@ def titled(page: str) -> str:
     found = re.search(r"<title>(.*?)</title>", page)
     assert found
     return unescape(found[1])
+
+
+async def test_the_first_steps_tick_themselves_off(
+    web: Browser, shop: rota.App, conn: Conn
+) -> None:
+    await web.get("/")
+    assert "Your first run" in web.text
+    assert "Done Declare a job" in web.text
+    assert "rota worker --app" in web.text
+    assert "Throughput" not in web.text
+    Engine(conn).worker("send")
+    await web.get("/")
+    assert "Done Start a worker" in web.text
+    await shop.runs.enqueue("send", {"user_id": 1})
+    await web.get("/")
+    assert "Your first run" not in web.text
+    assert "Throughput" in web.text
+
+
+async def test_the_first_steps_where_nothing_is(app: rota.App, conn: Conn) -> None:
+    """The command of each step is one that runs."""
+    browser = browser_of(create_site(app, authenticate=lambda _: "grace"))
+    async with browser.client:
+        await browser.get("/")
+        assert "Save this as hello.py" in browser.text
+        assert """rota runs enqueue greet '{"name": "world"}'""" in browser.text
+        conn.execute(
+            "CREATE FUNCTION public.hello() RETURNS jsonb LANGUAGE sql AS 'SELECT NULL::jsonb'"
+        )
+        await app.jobs.create("hello", "public.hello")
+        await browser.get("/")
+        assert "The job hello is registered" in browser.text
+        assert "rota runs enqueue hello" in browser.text
 
 
 async def test_nothing_needs_you(web: Browser) -> None:

@@ -50,6 +50,7 @@ class WebState:
     authenticator: Authenticator
     release: str
     watch: SharedReads
+    has_runs: bool = False  # there has been a run
     loads: Forecasts = field(default_factory=Forecasts)
     # Pages that show the same list reload at the same time and share one count. A page reloads
     # later than this after a change, so it never shows the count from before the change.

@@ -16,8 +16,9 @@ from starlette.routing import Route
 from rota.errors import FilterError
 from rota.model.calendar import CalendarInfo
 from rota.model.list_filters import ScheduleFilters
+from rota.operations.command_line import line_of
 from rota.operations.schedules.load import MOST_DRAWN, Lane
-from rota.timing.load import HourLoad, Load
+from rota.timing.load import HourLoad, Load, Suggestion
 from rota.web.calendar_form import closed_words
 from rota.web.calendar_form import draft_of as calendar_draft
 from rota.web.context import Page
@@ -118,6 +119,12 @@ class CalendarPage(Page):
     calendars: list[CalendarRow]
     ranges: tuple[int, ...]
     shown: int
+
+    def spreading(self, one: Suggestion) -> str:
+        """The commands that give its schedules the jitter, one on each line."""
+        jitter = f"{one.jitter_seconds:.0f}s"
+        lines = (line_of("schedules", "update", name, jitter=jitter) for name in one.schedules)
+        return "\n".join(lines)
 
     @property
     def title(self) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shlex
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import ClassVar
@@ -12,8 +14,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.model.error_group import ErrorGroup
+from rota.model.job import JobInfo
 from rota.model.overview import ComingSchedule
 from rota.model.trend import Trend
+from rota.operations.command_line import line_of
 from rota.timing.load import Load
 from rota.web.axes import AxisTime
 from rota.web.context import Page
@@ -32,6 +36,16 @@ class Hour:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstSteps:
+    """What is done and what is left to do until the first run; `job` is one to enqueue, with the
+    command that does so if its arguments are texts."""
+
+    has_worker: bool
+    job: str | None
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class OverviewPage(Page):
     template: ClassVar[str] = "overview/page.html"
     section: ClassVar[str] = "overview"
@@ -46,6 +60,7 @@ class OverviewPage(Page):
     coming: list[ComingSchedule]
     hours: list[Hour]
     planned: int | None
+    first: FirstSteps | None
 
     @property
     def title(self) -> str:
@@ -72,8 +87,35 @@ async def show(request: Request) -> Response:
         coming=await watch.coming(),
         hours=hours_of(load, trend, zone),
         planned=None if load is None else load.total,
+        first=await first_steps(scope),
     )
     return await scope.show(page)
+
+
+async def first_steps(scope: PageScope) -> FirstSteps | None:
+    """Return None once there is a run."""
+    web = scope.web
+    web.has_runs = web.has_runs or bool((await scope.runs.page(limit=1)).runs)
+    if web.has_runs:
+        return None
+    jobs = sorted(await scope.jobs.list(), key=lambda job: bool(job.payload_schema.get("required")))
+    job = jobs[0] if jobs else None
+    return FirstSteps(
+        has_worker=bool((await scope.workers.page(status="live", limit=1)).items),
+        job=job.name if job else None,
+        command=_enqueuing(job) if job else "",
+    )
+
+
+def _enqueuing(job: JobInfo) -> str:
+    """Return the command that enqueues a run, if a text will do for each argument."""
+    schema = job.payload_schema
+    needed = {name: schema["properties"][name] for name in schema.get("required", ())}
+    if any(shape.get("type") != "string" for shape in needed.values()):
+        return ""
+    payload = json.dumps(dict.fromkeys(needed, "world"))
+    line = line_of("runs", "enqueue", job.name)
+    return f"{line} {shlex.quote(payload)}" if needed else line
 
 
 def hours_of(load: Load | None, trend: Trend, zone: tzinfo) -> list[Hour]:

@@ -66,6 +66,7 @@ class JobPage(Page):
     schedules: list[tuple[ScheduleInfo, str]]
     workers: list[WorkerInfo]
     errors: list[ErrorGroup]
+    failed: bool  # whether there are runs to retry
 
     @property
     def title(self) -> str:
@@ -114,6 +115,7 @@ async def show_job(request: Request) -> Response:
         schedules=await _schedules(scope, name),
         workers=await _workers(scope, name),
         errors=await scope.ask(scope.app.errors).list(job=name, system=True, limit=_ERRORS),
+        failed=bool((await scope.runs.page(job=name, states=["failed"], limit=1)).runs),
     )
     return await scope.show(page)
 

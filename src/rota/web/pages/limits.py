@@ -49,7 +49,7 @@ class LimitsPage(Page):
 
     limits: list[LimitRow]
     text: str
-    only: str
+    which: str
     counts: dict[str, int]
 
     @property
@@ -74,7 +74,7 @@ class LimitPage(Page):
 
 async def list_limits(request: Request) -> Response:
     scope, given = PageScope(request), request.query_params
-    text, only = given.get("text", "").strip()[:200], given.get("only", "")
+    text, which = given.get("text", "").strip()[:200], given.get("which", "")
     found = await scope.limits.list(order="longest")
     rows = [
         LimitRow(limit, path_of("limits", limit.name, limit.tenant))
@@ -83,8 +83,8 @@ async def list_limits(request: Request) -> Response:
     ]
     waiting = [row for row in rows if row.limit.waiting]
     counts = {"": len(rows), "waiting": len(waiting)}
-    shown = sorted(waiting if only == "waiting" else rows, key=lambda row: row.rank)
-    return await scope.show(LimitsPage(shown, text, only, counts))
+    shown = sorted(waiting if which == "waiting" else rows, key=lambda row: row.rank)
+    return await scope.show(LimitsPage(shown, text, which, counts))
 
 
 async def show_limit(request: Request) -> Response:

@@ -61,6 +61,11 @@ class QueueRow:
         return "unserved" if self.waiting and not self.workers else ""
 
     @property
+    def top(self) -> int:
+        """The top of the picture of its backlog: the cap, if it has one."""
+        return max(4, self.cap or 0, *self.backlog)
+
+    @property
     def is_old(self) -> bool:
         return (self.oldest_seconds or 0) >= _OLD_SECONDS
 

@@ -287,6 +287,9 @@ async def _show(scope: PageScope, editing: Editing) -> Response:
     schedule, draft = editing.schedule, editing.draft
     shown = await coming(scope, draft, schedule)
     errors = ({} if shown.field is None else {shown.field: shown.problem or ""}) | editing.errors
+    is_part = "x-rota-part" in scope.request.headers
+    if is_part:  # what has not been typed yet is missing only when it is to be saved
+        errors = {name: text for name, text in errors.items() if draft.texts.get(name, "x")}
     shown_errors = errors if _is_post(scope.request) else {}
     is_new = schedule is None
     page = EditorPage(
@@ -307,7 +310,7 @@ async def _show(scope: PageScope, editing: Editing) -> Response:
         conflict=editing.conflict,
         reason=editing.reason,
         templates=await scope.templates.list(),
-        is_part="x-rota-part" in scope.request.headers,
+        is_part=is_part,
     )
     return await scope.show(page, status=_status(scope.request, editing))
 
@@ -339,9 +342,11 @@ def _changes(editing: Editing) -> list[tuple[str, str, str]]:
     if editing.stored is None:
         return []
     before = editing.stored.texts
+    texts = editing.draft.texts
     return [
-        (label_of(name), _cut(before[name]) or "none", _cut(editing.draft.texts[name]))
+        (label_of(name), _cut(before[name]) or "none", _cut(texts[name]))
         for name in changed_since(editing.draft, editing.base)
+        if before[name] or texts[name]
     ]
 
 
