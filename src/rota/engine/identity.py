@@ -222,15 +222,16 @@ class Identity:
         """Stop claiming, hand back runs that have not started, and wait for running attempts until
         the limit; then interrupt them. Their runs continue on other workers, without using an
         attempt."""
+        before = self.claim_loop.handed_back
         self.claim_loop.pause_claiming(True)
         await self.isolation.stop()
         try:
             async with asyncio.timeout(_SAY_SECONDS):
                 await self._write(life.set_state(self.worker, "stopping"))
-                handed_back = await self.claim_loop.hand_back()
+                await self.claim_loop.hand_back()
         except Exception as error:
             self._log.warning("could not return unstarted runs at shutdown", error=error)
-            handed_back = 0
+        handed_back = self.claim_loop.handed_back - before
         running = len(self.runner.running)
         self._log.info("worker stopping", handed_back=handed_back, running=running)
         drained = asyncio.create_task(self.slots.drained())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -43,7 +44,10 @@ async def test_what_runs_finishes(app: rota.App, engine: Engine) -> None:
     assert engine.one("SELECT message FROM rota.logs") == "the last line"
 
 
-async def test_what_has_not_started_goes_back_unspent(make_app: MakeApp, engine: Engine) -> None:
+async def test_what_has_not_started_goes_back_unspent(
+    make_app: MakeApp, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rota")
     app = make_app(worker={"concurrency": 2})
     started, go_on = asyncio.Event(), asyncio.Event()
 
@@ -74,6 +78,8 @@ async def test_what_has_not_started_goes_back_unspent(make_app: MakeApp, engine:
     (left,) = rows
     assert (left["state"], left["attempts_used"]) == ("queued", 0)
     assert left["n"] >= 290
+    (said,) = re.findall(r"worker stopping\s+handed_back=(\d+)", caplog.text)
+    assert int(said) > 0
     assert engine.one("SELECT count(*) FROM rota.past_attempts") == 0
 
 

@@ -35,6 +35,7 @@ class ClaimConnection:
         self._commit: ClaimCommit | None = None
         self._ahead: deque[Claim] = deque()
         self.ahead_batch = 0
+        self.handed_back = 0  # runs in all
 
     # A claim that is prepared before a call, and sent by it.
 
@@ -151,11 +152,11 @@ class ClaimConnection:
 
     # Other statements.
 
-    async def hand_back(self) -> int:
-        """Returns runs that have not started to their queues, and how many these were."""
+    async def hand_back(self) -> None:
+        """Returns runs that have not started to their queues."""
         claims = self.take_unstarted()
+        self.handed_back += len(claims)
         await self._hand_back([(claim.id, claim.attempt) for claim in claims])
-        return len(claims)
 
     async def recover(self, ends: EndBuffer) -> None:
         """Open the connection anew after an error, and hand back runs that only the database knows

@@ -200,10 +200,14 @@ class ClaimLoop:
         """Runs that wait here, are running, or have ended and are not written yet."""
         return self._connection.held_ids() | self._ends.ids()
 
-    async def hand_back(self) -> int:
-        """Returns runs that have not started to their queues, without using an attempt; returns how
-        many these were."""
-        return await self._connection.hand_back()
+    async def hand_back(self) -> None:
+        """Returns runs that have not started to their queues, without using an attempt."""
+        await self._connection.hand_back()
+
+    @property
+    def handed_back(self) -> int:
+        """How many runs it has returned; also by itself, when it is told to claim no more."""
+        return self._connection.handed_back
 
     def has_backlog(self) -> bool:
         return self.is_claiming and self._plan.has_backlog
