@@ -140,6 +140,8 @@ def test_a_near_miss_is_suggested() -> None:
     with pytest.raises(PayloadError) as caught:
         send(schema_of(plain), 1, txet="a")
     assert caught.value.hint == "did you mean text?"
+    assert caught.value.field == "payload"
+    assert caught.value.values == {"job": "job", "arguments": {"txet": "is unknown"}}
 
 
 @pytest.mark.parametrize(

@@ -247,13 +247,13 @@ def test_a_problem_of_the_api_has_the_data() -> None:
         f"{FIELD} must be more",
         field="cap",
         code="out_of_range",
-        values={"least": 1, "most": 1e999},
+        values={"least": 1, "most": 1e999, "of": {"a": 1}},
     )
     error.operation = "set_limit"
     body = as_problem(error).body()
     assert {name: body[name] for name in ("code", "field", "operation", "values", "detail")} == {
         "code": "out_of_range", "field": "cap", "operation": "set_limit",
-        "values": {"least": 1, "most": "inf"}, "detail": "cap must be more",
+        "values": {"least": 1, "most": "inf", "of": {"a": 1}}, "detail": "cap must be more",
     }  # fmt: skip
 
 

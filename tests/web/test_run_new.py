@@ -11,6 +11,7 @@ import pydantic
 import pytest
 
 import rota
+from rota.errors import InputError, PayloadError
 from rota.web.payload_form import blamed, fields_of, read_fields
 from tests.web.conftest import Browser
 
@@ -151,10 +152,10 @@ def test_nothing_is_needed_where_none_will_do() -> None:
     assert read_fields(fields_of(schema), {}, UTC) == ({"a": None}, {})
 
 
-def test_whom_a_message_blames() -> None:
-    message = "job \"send\": argument a: Input should be a number, not 'x'; argument b is missing"
-    assert blamed(message, {"a", "b"}) == (
-        {"a": "Input should be a number, not 'x'.", "b": "This field is required."},
-        [],
-    )
-    assert blamed("too large", {"a"}) == ({}, ["too large"])
+def test_which_arguments_an_error_is_about() -> None:
+    about = {"a": "Input should be a number, not 'x'", "b": "is missing"}
+    error = PayloadError("whole", values={"arguments": about})
+    told = {"a": "Input should be a number, not 'x'.", "b": "This field is required."}
+    assert blamed(error, {"a", "b"}) == (told, [])
+    assert blamed(error, {"a"}) == ({"a": told["a"]}, ["Whole."])
+    assert blamed(InputError("too large"), {"a"}) == ({}, ["Too large."])

@@ -194,6 +194,8 @@ def as_problem(error: errors.RotaError, words: Words = API) -> ProblemError:
 
 def _plain(value: Any) -> Any:
     """A value as JSON can hold it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(it) for name, it in value.items()}
     is_finite = not isinstance(value, float) or math.isfinite(value)
     return value if isinstance(value, str | int | float | None) and is_finite else str(value)
 

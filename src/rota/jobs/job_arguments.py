@@ -104,8 +104,10 @@ def _refuse_unknown(name: str, place: str) -> None:
 def _check_argument(name: str, value: Any, place: str, config: Config) -> Any:
     try:
         return CHECKS[name](name, value, config)
-    except (ValueError, InputError) as error:
-        raise JobError(f"{place}: {error}") from None
+    except InputError as error:
+        raise error.retold(JobError, f"{place}: ") from None
+    except ValueError as error:
+        raise JobError(f"{place}: {error}", field=name) from None
 
 
 def _check_backoff(name: str, value: Any, config: Config) -> Backoff | BackoffFunction:

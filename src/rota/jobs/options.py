@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Literal, TypedDict, get_args
 
 from rota.errors import InputError, UnknownOption
+from rota.hints import FIELD
 from rota.jobs.encoding import encode_value
 from rota.jobs.values import (
     check_backoff,
@@ -95,9 +96,9 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.run_at is not None and self.delay is not None:
-            raise InputError("run_at and delay cannot be combined")
+            raise InputError("run_at and delay cannot be combined", field="run_at")
         if self.expires_at is not None and self.expires_in is not None:
-            raise InputError("expires_at and expires_in cannot be combined")
+            raise InputError("expires_at and expires_in cannot be combined", field="expires_at")
         if self.on_conflict == "throttle" and self.key_keep is None:
             raise InputError(
                 "throttle needs key_keep: the period in which only the first call runs"
@@ -108,7 +109,9 @@ class Options:
         have."""
         for name in ("key_keep", "on_conflict"):
             if getattr(self, name) is not None and self.key is None and not has_key:
-                raise InputError(f"{name} needs a key")
+                raise InputError(
+                    "{field} needs a key", field=_COLUMNS.get(name, name), argument=name
+                )
         if self.on_conflict == "debounce" and self.delay is None and not has_delay:
             raise InputError("debounce needs a delay: how long to wait after the last call")
         return self
@@ -171,6 +174,7 @@ OTHER_NAMES = {
     "key_seconds": "key_keep",
     "timeout_seconds": "timeout",
 }
+_COLUMNS = {name: column for column, name in OTHER_NAMES.items()}
 # Alternatives: the later one counts.
 _OPPOSITES = {
     "run_at": "delay", "delay": "run_at", "expires_at": "expires_in", "expires_in": "expires_at",
@@ -193,9 +197,9 @@ def _check(name: str, value: Any, default_backoff: Backoff | None) -> Any:
     try:
         if name == "backoff":
             return check_backoff(value, default_backoff)
-        return _CHECKS[name](name, value)
-    except ValueError as error:
-        raise InputError(str(error)) from None
+        return _CHECKS[name](FIELD, value)
+    except (ValueError, InputError) as error:
+        raise InputError(error.args[0], field=_COLUMNS.get(name, name), argument=name) from None
 
 
 def _check_instant(name: str, value: Any) -> datetime:

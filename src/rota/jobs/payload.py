@@ -36,6 +36,7 @@ _LISTS = frozenset({list, Sequence})
 _DICTS = frozenset({dict, Mapping})
 _UNTYPED = (Any, object, list, dict)
 _SHOWN_CHARACTERS = 60
+_NUL = "contains a NUL character, which jsonb cannot store"
 
 
 class PayloadSchema:
@@ -155,7 +156,8 @@ class PayloadSchema:
         details = error.errors(include_url=False)
         problems = "; ".join(self._problem(detail) for detail in details)
         hint = next((hint for detail in details if (hint := self._hint(detail))), None)
-        raise PayloadError(f'job "{self.job}": {problems}', hint=hint) from None
+        text = f'job "{self.job}": {problems}'
+        raise self._about({_argument(it): _bare(it) for it in details}, text, hint) from None
 
     def _problem(self, detail: Any) -> str:
         if not detail["loc"]:
@@ -171,6 +173,11 @@ class PayloadSchema:
             shown = shown[:_SHOWN_CHARACTERS] + "…"
         return f"argument {name}: {detail['msg']}, not {shown}"
 
+    def _about(self, arguments: dict[str, str], text: str, hint: str | None = None) -> PayloadError:
+        """A refusal with what is wrong by argument; "" is the payload."""
+        values = {"job": self.job, "arguments": arguments}
+        return PayloadError(text, hint=hint, field="payload", values=values)
+
     def _hint(self, detail: Any) -> str | None:
         if detail["type"] != "extra_forbidden" or not detail["loc"]:
             return None
@@ -185,10 +192,24 @@ class PayloadSchema:
                 raw = self._dump({name: value})
                 check_size(raw)
             except (ValueError, TypeError, RecursionError, OverflowError) as error:
-                raise PayloadError(f"{start} cannot be stored as JSON: {error}") from error
+                raise self._about(
+                    {name: f"cannot be stored as JSON: {error}"},
+                    f"{start} cannot be stored as JSON: {error}",
+                ) from error
             if has_nul(raw):
-                raise PayloadError(f"{start} contains a NUL character, which jsonb cannot store")
+                raise self._about({name: _NUL}, f"{start} {_NUL}")
         raise PayloadError(f'job "{self.job}": the payload cannot be stored as JSON')
+
+
+def _argument(detail: Any) -> str:
+    return str(detail["loc"][0]) if detail["loc"] else ""
+
+
+def _bare(detail: Any) -> str:
+    """The problem without the name of its argument."""
+    if detail["type"] == "extra_forbidden":
+        return "is unknown"
+    return "is missing" if detail["type"] == "missing" else str(detail["msg"])
 
 
 def stable_hash(schema: Mapping[str, Any]) -> int:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
 
+from rota.errors import RotaError
 from rota.web.words import refusal
 
 PREFIX = "p."
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_ARGUMENT = re.compile(r"argument ([A-Za-z_][A-Za-z_0-9]*)")
 _WORDS = {
     "integer": "whole number",
     "number": "number",
@@ -152,19 +152,12 @@ def _read(kind: str, text: str, zone: tzinfo) -> Any:
     return value
 
 
-def blamed(message: str, names: set[str]) -> tuple[dict[str, str], list[str]]:
-    """Split a validation error by the argument that it is about; return the rest too."""
-    wrong: dict[str, str] = {}
-    rest: list[str] = []
-    for part in re.sub(r'^job "[^"]*": ', "", message).split("; "):
-        found = _ARGUMENT.search(part)
-        if found and found[1] in names:
-            wrong.setdefault(found[1], _plain(part, found[1]))
-        else:
-            rest.append(part)
-    return wrong, rest
+def blamed(error: RotaError, names: set[str]) -> tuple[dict[str, str], list[str]]:
+    """What is wrong by the argument that it is about; and the whole error, if it is about more."""
+    found: dict[str, str] = error.values.get("arguments", {})
+    wrong = {name: _sentence(text) for name, text in found.items() if name in names}
+    return wrong, [] if found and len(wrong) == len(found) else [refusal(error)]
 
 
-def _plain(part: str, name: str) -> str:
-    text = part.removeprefix(f"argument {name}").lstrip(":. ")
+def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text != "is missing" else "This field is required."

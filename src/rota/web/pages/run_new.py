@@ -172,7 +172,7 @@ async def _try(
         run = await scope.runs.enqueue(job.name, payload, **options)
     except InputError as error:
         names = {field.name for field in fields} if "payload" not in form else set()
-        by_field, rest = blamed(str(error), names)
+        by_field, rest = blamed(error, names)
         return by_field, rest, None
     return {}, [], (run.id, run.is_duplicate)
 
