@@ -219,7 +219,10 @@ async def test_no_line_of_a_download_is_forged(web: Browser, shop: rota.App, con
     assert json.loads(page)["message"] == evil
 
 
-async def test_what_came_before_for_a_tail(web: Browser, lines: None) -> None:
+async def test_what_came_before_for_a_tail(
+    web: Browser, lines: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.postgres.logs.logs.BUDGET_SECONDS", 60)
     page = await web.get("/logs/tail")
     first = re.findall(r'data-key="([^"]+)"', page)
     assert len(first) == 4
