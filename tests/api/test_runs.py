@@ -119,15 +119,6 @@ async def test_a_run_is_cancelled_retried_and_deleted(
     assert actors == [("api:admin",)]
 
 
-async def test_what_is_not_there_is_not_found(api: httpx.AsyncClient) -> None:
-    for method, path in (
-        ("GET", ""), ("GET", "/details"), ("GET", "/attempts"), ("GET", "/logs"),
-        ("POST", "/cancel"), ("POST", "/retry"), ("DELETE", ""),
-    ):  # fmt: skip
-        problem(await api.request(method, f"{RUNS}/77{path}"), 404, "run_not_found")
-    problem(await api.get(f"{RUNS}/{2**63}"), 422, "invalid")
-
-
 async def test_details_attempts_and_logs(api: httpx.AsyncClient, shop: rota.App) -> None:
     @shop.job
     async def talk(ctx: rota.Context) -> None:

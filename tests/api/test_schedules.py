@@ -84,26 +84,6 @@ async def test_two_operators_do_not_overwrite_each_other(
         break
 
 
-async def test_actions(api: httpx.AsyncClient, digest: Any) -> None:
-    assert (await api.post(f"{DIGEST}/disable")).json()["is_enabled"] is False
-    assert (await api.post(f"{DIGEST}/enable")).json()["is_enabled"] is True
-    paused = (await api.post(f"{DIGEST}/pause", json={"reason": "quiet", "until": "60s"})).json()
-    assert (paused["state"], paused["paused_by"], paused["pause_reason"]) == (
-        "paused", "api:admin", "quiet",
-    )  # fmt: skip
-    assert (await api.post(f"{DIGEST}/resume", json={"catch_up": True})).status_code == 200
-    run = (await api.post(f"{DIGEST}/trigger", json={"payload": {"days": 1}})).json()
-    assert (run["job"], run["schedule"]) == ("clean", "digest")
-    moved = await api.post(f"{DIGEST}/reschedule", json={"at": "2099-01-01T00:00:00Z"})
-    assert moved.json()["moved_to"] == "2099-01-01T00:00:00Z"
-    both = {"at": "2099-01-01T00:00:00Z", "seconds": 5}
-    for bad in ({}, both):
-        problem(await api.post(f"{DIGEST}/reschedule", json=bad), 422, "invalid")
-    problem(
-        await api.post(f"{DIGEST}/trigger", json={"payload": {"days": "x"}}), 422, "payload_error"
-    )
-
-
 async def test_backfill_preview_and_history(api: httpx.AsyncClient, digest: Any) -> None:
     week = {"from_at": "2026-01-05T00:00:00Z", "until_at": "2026-01-10T00:00:00Z"}
     dry = (await api.post(f"{DIGEST}/backfill", json=week | {"dry_run": True})).json()
@@ -119,18 +99,6 @@ async def test_backfill_preview_and_history(api: httpx.AsyncClient, digest: Any)
     problem(await api.get(f"{DIGEST}/preview", params={"viewer_zone": "Mars"}), 422, "timing_error")
     assert (await api.get(f"{DIGEST}/occurrences")).json()["next_cursor"] is None
     problem(await api.get(f"{DIGEST}/occurrences", params={"decision": "no"}), 422, "invalid")
-
-
-async def test_unknown_schedules(api: httpx.AsyncClient) -> None:
-    week = {"from_at": "2026-01-05T00:00:00Z", "until_at": "2026-01-10T00:00:00Z"}
-    for method, path, body in (
-        ("GET", "", None), ("PATCH", "", {"priority": 1}), ("DELETE", "", None),
-        ("POST", "/enable", None), ("POST", "/disable", None), ("POST", "/pause", {}),
-        ("POST", "/resume", {}), ("POST", "/trigger", {}), ("POST", "/reschedule", {"at": "1s"}),
-        ("POST", "/backfill", week), ("GET", "/preview", None), ("GET", "/occurrences", None),
-    ):  # fmt: skip
-        response = await api.request(method, f"{SCHEDULES}/nobody{path}", json=body)
-        problem(response, 404, "schedule_not_found")
 
 
 async def test_names_with_slashes_tenants_and_pages(api: httpx.AsyncClient) -> None:
@@ -167,30 +135,6 @@ async def test_timings_that_nobody_saved(api: httpx.AsyncClient, digest: Any) ->
     assert load["total"] == 5
     problem(await api.get("/api/v1/simulation", params={"days": 32}), 422, "invalid")
     problem(await api.get("/api/v1/simulation", params={"timezone": "Mars"}), 422, "timing_error")
-
-
-async def test_calendars(api: httpx.AsyncClient) -> None:
-    calendars = "/api/v1/calendars"
-    body = {"name": "office", "definition": {"holidays": ["2026-12-25"], "weekends": True}}
-    made = await api.post(calendars, json=body)
-    assert made.status_code == 201
-    problem(await api.post(calendars, json=body), 409, "wrong_state")
-    bad = {"name": "bad", "definition": {"holidays": ["soon"]}}
-    problem(await api.post(calendars, json=bad), 422, "timing_error")
-    tag = {"If-Match": made.headers["etag"]}
-    path = f"{calendars}/office"
-    assert (await api.patch(path, json={"description": "x"}, headers=tag)).status_code == 200
-    problem(await api.patch(path, json={"description": "y"}, headers=tag), 412, "version_conflict")
-    listed = (await api.get(calendars)).json()["items"]
-    assert [(one["name"], one["description"]) for one in listed] == [("office", "x")]
-    follower = {"name": "f", "job": "clean", "cron": "@daily", "calendar": "office"}
-    await api.post(SCHEDULES, json=follower)
-    problem(await api.delete(path), 409, "wrong_state")
-    await api.delete(f"{SCHEDULES}/f")
-    assert (await api.delete(path)).json() == {"name": "office"}
-    for method in ("GET", "PATCH", "DELETE"):
-        body_or_none = {} if method == "PATCH" else None
-        problem(await api.request(method, path, json=body_or_none), 404, "calendar_not_found")
 
 
 async def test_templates(api: httpx.AsyncClient) -> None:

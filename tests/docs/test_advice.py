@@ -28,6 +28,7 @@ def test_a_key_race_under_repeatable_read_is_a_serialization_failure(
         caller.execute("SELECT rota.enqueue('send', key => 'a')")
 
 
+@pytest.mark.commits
 def test_old_partitions_can_be_removed_as_the_guide_says(
     conn: psycopg.Connection[Any],
 ) -> None:

@@ -37,13 +37,6 @@ async def test_a_held_run_is_queued_but_not_the_oldest(app: rota.App, conn: Conn
     assert (queue.queued, queue.held, queue.oldest_seconds) == (1, 1, None)
 
 
-async def test_pause_and_resume_say_whether_they_changed_anything(app: rota.App) -> None:
-    assert await app.queues.pause("mail") is True
-    assert await app.queues.pause("mail") is False
-    assert await app.queues.resume("mail") is True
-    assert await app.queues.resume("mail") is False
-
-
 async def test_workers_show_what_they_hold_and_leave(app: rota.App) -> None:
     import asyncio
 

@@ -95,11 +95,6 @@ async def test_handling_and_reopening(web: Browser, shop: rota.App, group: str) 
     await web.post(f"/errors/{group}/reopen", 422)
 
 
-async def test_a_form_of_somewhere_else_is_refused(web: Browser, group: str) -> None:
-    await web.get(f"/errors/{group}/handle")
-    await web.post(f"/errors/{group}/handle", 403, csrf="odd")
-
-
 async def test_retry_asks_for_all_of_the_group(web: Browser, shop: rota.App, group: str) -> None:
     await web.get(f"/runs/selected?verb=retry&all=1&group={group}&state=failed")
     assert "Retry 2 runs" in web.text

@@ -61,27 +61,6 @@ async def test_its_page(web: Browser, digest: rota.App) -> None:
     await web.get("/schedules/nope", 404)
 
 
-async def test_paused_and_resumed(web: Browser, digest: rota.App, conn: Any) -> None:
-    await web.get("/schedules/digest/pause")
-    await web.post("/schedules/digest/pause", 422, reason="")
-    assert "Enter a reason" in web.text
-    await web.post("/schedules/digest/pause", 422, reason="x", until="soon")
-    assert 'id="e-until"' in web.page
-    await web.post("/schedules/digest/pause", reason="new templates", until="2h")
-    assert "Schedule digest paused" in web.text
-    assert "“new templates”" in web.text
-    await web.get("/schedules/digest/resume")
-    await web.post("/schedules/digest/resume", reason="done")
-    assert "resumed" in web.text
-    found = conn.execute(
-        "SELECT action, actor, reason FROM rota.audit WHERE object_type = 'schedule' ORDER BY id"
-    ).fetchall()
-    assert found[-2:] == [
-        ("schedule.paused", "web:admin", "new templates"),
-        ("schedule.resumed", "web:admin", "done"),
-    ]
-
-
 async def test_run_now_with_another_payload(web: Browser, digest: rota.App) -> None:
     await web.get("/schedules/digest/trigger")
     assert '"user_id": 7' in web.text
@@ -92,23 +71,6 @@ async def test_run_now_with_another_payload(web: Browser, digest: rota.App) -> N
     assert "Schedule digest enqueued run" in web.text
     (run,) = await digest.runs.list()
     assert (run.payload["user_id"], run.triggered_by["schedule"]) == (8, "digest")
-
-
-async def test_off_on_moved_and_deleted(web: Browser, digest: rota.App) -> None:
-    await web.get("/schedules/digest/disable")
-    await web.post("/schedules/digest/disable")
-    assert "digest disabled" in web.text
-    await web.get("/schedules/digest/enable")
-    await web.post("/schedules/digest/enable")
-    assert "digest enabled" in web.text
-    await web.get("/schedules/digest/reschedule")
-    await web.post("/schedules/digest/reschedule", 422, at="")
-    await web.post("/schedules/digest/reschedule", at="30min")
-    assert "digest runs next at" in web.text
-    await web.get("/schedules/digest/delete")
-    await web.post("/schedules/digest/delete", reason="gone")
-    assert "digest deleted" in web.text
-    await web.get("/schedules/digest", 404)
 
 
 async def test_one_of_a_tenant(web: Browser, shop: rota.App) -> None:

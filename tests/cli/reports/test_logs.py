@@ -81,10 +81,6 @@ def test_show(cli: Cli, make_app: Any) -> None:
     assert cli.done("logs", "show", quiet.id).err == "no log lines\n"
 
 
-def test_show_of_no_run(cli: Cli) -> None:
-    assert cli("logs", "show", 77) == (1, "", "error: there is no run 77\n")
-
-
 def test_tail_until_it_is_stopped(
     cli: Cli, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
