@@ -92,3 +92,28 @@ async def test_a_bulk_action(place: Place, open_tab: OpenTab) -> None:
     await do(tab, "resume", reason="back", said="is resumed")
     await do(tab, "stop", reason="enough", said="is stopped")
     assert audit(place)[1:] == ("grace", "enough")
+
+
+async def test_lists_drop_columns_before_they_stack(everyday: Place, open_tab: OpenTab) -> None:
+    """Above 720 px of room a list is a table, and what is said in words is not cut."""
+    tab: Tab = await open_tab(everyday, width=1000)
+    for path in ("/runs", "/schedules", "/queues", "/workers", "/jobs", "/errors", "/audit"):
+        await tab.open(path)
+        table = tab.page.locator("table.grid.st").first
+        await expect(table).to_have_css("display", "table")
+        await tab.page.set_viewport_size({"width": 700, "height": 900})
+        await expect(table).to_have_css("display", "block")
+        await tab.page.set_viewport_size({"width": 1000, "height": 900})
+    await tab.open("/")
+    sentences = tab.page.locator(".attend .what > p:first-child")
+    assert await sentences.evaluate_all(
+        "all => all.every(one => one.scrollWidth <= one.clientWidth)"
+    )
+
+
+async def test_names_turn_nothing_around(hostile: Place, open_tab: OpenTab) -> None:
+    """An override of the direction ends with the name that contains it."""
+    tab: Tab = await open_tab(hostile)
+    for path, name in (("/queues", ".name bdi"), ("/runs", ".name a"), ("/runs", ".qn")):
+        await tab.open(path)
+        await expect(tab.page.locator(name).first).to_have_css("unicode-bidi", "isolate")

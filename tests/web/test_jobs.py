@@ -47,6 +47,14 @@ async def test_failed_runs_are_retried_from_its_page(web: Browser, known: rota.A
     assert "Retry 1 run?" in web.text
 
 
+async def test_the_times_of_retries_are_said_where_they_are_set(
+    web: Browser, known: rota.App
+) -> None:
+    await known.jobs.update("send", backoff={"base": 5, "factor": 2}, max_attempts=4)
+    await web.get("/jobs/send/edit")
+    assert "retried after 5 s, 10 s, 20 s, each up to 1 s later" in web.text
+
+
 async def test_the_list_is_narrowed_and_says_so(web: Browser, known: rota.App) -> None:
     await web.get("/jobs?text=SEN&queue=mail")
     assert 'href="/jobs/send"' in web.page

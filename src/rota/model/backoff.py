@@ -51,6 +51,10 @@ class Backoff:
         step = min(max(attempt, 1), MAX_ATTEMPT)
         return min(self.cap, self._raw(step)) + self.jitter * random()
 
+    def waits(self, retries: int) -> list[float]:
+        """Return the waits before the first retries, without jitter."""
+        return [self.delay(attempt, lambda: 0.0) for attempt in range(1, retries + 1)]
+
     def _raw(self, step: int) -> float:
         match self.kind:
             case "fixed":

@@ -9,6 +9,7 @@ from typing import Any
 
 from rota.config.sections.retention import RetentionSettings
 from rota.jobs.job_settings import RESETTABLE, SHORT_NAMES, job_settings
+from rota.model.backoff import Backoff
 from rota.model.event import delivery_words
 from rota.model.formatting import duration, number, plural
 from rota.model.job import JobInfo
@@ -17,6 +18,9 @@ from rota.model.job_edits import Edit
 # The settings that code declares too, by field.
 LABELS = {name: job_settings()[name].label for name in RESETTABLE}
 _SHORT = {column: name for name, column in SHORT_NAMES.items() if column.endswith("_seconds")}
+
+
+_MOST_WAITS = 6
 
 
 def said(field: str, value: Any) -> str:
@@ -40,6 +44,20 @@ def said(field: str, value: Any) -> str:
             return ", ".join(map(str, value))
         case _:
             return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def retry_words(given: Mapping[str, Any] | None, retries: int) -> str:
+    """Return `5 s, 10 s, 20 s, each up to 1 s later`: how long a run that keeps failing waits."""
+    try:
+        backoff = Backoff.from_json(given) if given is not None else None
+    except (TypeError, ValueError):
+        backoff = None
+    if backoff is None or retries < 1:
+        return ""
+    waits = [duration(wait) for wait in backoff.waits(min(retries, _MOST_WAITS))]
+    more = f" and {retries - _MOST_WAITS} more" if retries > _MOST_WAITS else ""
+    late = f", each up to {duration(backoff.jitter)} later" if backoff.jitter else ""
+    return f"{', '.join(waits)}{more}{late}"
 
 
 def backoff_words(given: Mapping[str, Any]) -> str:

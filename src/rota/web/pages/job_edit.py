@@ -16,6 +16,7 @@ from rota.model.job import JobInfo
 from rota.web.context import Page
 from rota.web.forms import Form, read_form
 from rota.web.job_form import read_changes, settings_of_job, texts_of
+from rota.web.job_text import retry_words
 from rota.web.operations import Input, input_of
 from rota.web.page_scope import PageScope
 from rota.web.pages.jobs import path_of
@@ -38,6 +39,11 @@ class JobEditPage(Page):
     errors: dict[str, str] = field(default_factory=dict)
     rival: AuditEntry | None = None
     is_late: bool = False
+
+    @property
+    def retries(self) -> str:
+        """When a run that keeps failing is retried, in words; empty if the job says it itself."""
+        return retry_words(self.job.backoff, self.job.max_attempts - 1)
 
     @property
     def title(self) -> str:
