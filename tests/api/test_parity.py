@@ -197,7 +197,7 @@ def _body(operation: dict[str, Any], schemas: dict[str, Any]) -> set[str]:
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     found = next(one for one in (schema, *schema.get("anyOf", [])) if "$ref" in one)
     names = set(schemas[found["$ref"].rsplit("/", 1)[1]]["properties"])
-    return names | (set(schemas["Filter"]["properties"]) if "filter" in names else set())
+    return names | (set(schemas["RunFilters"]["properties"]) if "filter" in names else set())
 
 
 def test_every_command_has_operations_and_every_operation_a_command() -> None:

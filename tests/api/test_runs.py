@@ -90,7 +90,7 @@ async def test_lists_filter_sort_and_page(api: httpx.AsyncClient) -> None:
     assert (await api.get(RUNS, params={"job": "clean"})).json()["items"] == []
     assert (await api.get(RUNS, params={"dead": True})).json()["items"] == []
     for bad in (
-        {"limit": 1001}, {"limit": 0}, {"state": "done"}, {"cursor": "x"}, {"since": "1"},
+        {"limit": 1001}, {"limit": 0}, {"state": "done"}, {"cursor": "x"}, {"since": "soon"},
         {"cursor": first["next_cursor"], "order": "oldest"},
     ):  # fmt: skip
         problem(await api.get(RUNS, params=bad), 422, "invalid")

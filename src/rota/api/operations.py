@@ -250,7 +250,7 @@ def _body(noun: Noun, operation: Operation, inputs: list[Argument]) -> inspect.P
 def body_of(name: str, inputs: Iterable[Argument], about: str) -> Any:
     """The model of a body with these fields."""
     is_change = any(one.default is UNCHANGED for one in inputs)
-    shown = {one.name: one.field.example for one in inputs if one.field.example is not None}
+    shown = {one.name: _example(one) for one in inputs if one.field.example is not None}
     defaults = {one.name: _default(one) for one in inputs if not one.is_required}
     inside: dict[str, Any] = dict(defaults)
     inside["__annotations__"] = {
@@ -260,6 +260,11 @@ def body_of(name: str, inputs: Iterable[Argument], about: str) -> Any:
     return type(name, (ChangeBody if is_change else Body,), inside)
 
 
+def _example(one: Argument) -> Any:
+    is_one_of_several = one.kind == "several" and isinstance(one.field.example, str)
+    return [one.field.example] if is_one_of_several else one.field.example
+
+
 def _default(one: Argument) -> Any:
     if one.default is not UNCHANGED:
         return one.default
@@ -267,7 +272,7 @@ def _default(one: Argument) -> Any:
 
 
 @cache
-def _object(kind: Any) -> Any:
+def object_of(kind: Any) -> Any:
     """The body of an object whose fields are declared; others are any object."""
     if not is_typeddict(kind):
         return kind
@@ -351,8 +356,8 @@ _TYPES: dict[Kind, Callable[[Argument], Any]] = {
     "whole": _bounded(int), "number": _bounded(float), "duration": _duration,
     "numbers": _numbers, "moment": _moment, "instant": lambda one: Instant,
     "words": _words, "several": _words, "text": _text,
-    "object": lambda one: _object(one.type), "selection": _selection,
-    "objects": lambda one: Annotated[list[_object(one.type)], Field(max_length=100)],  # type: ignore[misc]
+    "object": lambda one: object_of(one.type), "selection": _selection,
+    "objects": lambda one: Annotated[list[object_of(one.type)], Field(max_length=100)],  # type: ignore[misc]
 }  # fmt: skip
 
 

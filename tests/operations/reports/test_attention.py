@@ -91,7 +91,9 @@ async def test_a_job_that_fails_beside_what_is_usual(app: rota.App, engine: Engi
         "ValueError: 503 from the supplier",
     )
     assert need.since is not None
-    assert need.command == "rota runs list --job call --state failed"
+    # The run waits for its next attempt: it is in no list of failed ones.
+    assert need.command == "rota errors list --job call"
+    assert [one.error for one in await app.errors.list(job="call")] == ["503 from the supplier"]
 
 
 async def test_a_job_of_which_all_fails_needs_no_history(app: rota.App, engine: Engine) -> None:

@@ -78,7 +78,7 @@ async def get_bulk_action(scope: Scoped, action_id: ActionId) -> Any:
 
 
 def _filters(body: schemas.BulkPreviewRequest) -> Any:
-    return body.filter.model_dump(exclude_none=True)
+    return body.model_dump(exclude_none=True)["filter"]
 
 
 add_operations(routes, "bulk")

@@ -2,93 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import Path, Query, Request, Response
 
-from rota.api.operations import add_operations
+from rota.api.operations import add_operations, add_route, page_parameters, shaped, summary_of
 from rota.api.pages import log_page, page_of, run_page
 from rota.api.routing import router
 from rota.api.schemas import runs as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import (
-    BIGGEST_ID,
     Cursor,
-    Instant,
     Limit,
-    PayloadField,
     RunId,
     read_cursor,
-    read_metadata,
 )
-from rota.api.state import Scoped
+from rota.api.state import RequestScope, Scoped
+from rota.operations.registry import plan_of
+from rota.operations.runs.runs import RunCommands
 
 routes = router("runs")
 
 
-@routes.get("/runs", response_model=schemas.RunPage, operation_id="list_runs")
-async def list_runs(
-    scope: Scoped,
-    state: Annotated[
-        list[schemas.RunState] | None, Query(description="Filter by state; repeatable.")
-    ] = None,
-    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
-    queue: Annotated[str | None, Query(max_length=100, description="Filter by queue.")] = None,
-    tag: Annotated[str | None, Query(max_length=100, description="Filter by tag.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Filter by tenant.")] = None,
-    key: Annotated[str | None, Query(max_length=400, description="Filter by key.")] = None,
-    schedule: Annotated[
-        str | None,
-        Query(
-            max_length=200,
-            description="Only runs of this schedule, also manual runs and backfills.",
-        ),
-    ] = None,
-    worker: Annotated[
-        int | None,
-        Query(
-            ge=0, le=BIGGEST_ID, description="Only runs whose current or last worker is this one."
-        ),
-    ] = None,
-    text: Annotated[
-        str | None,
-        Query(min_length=1, max_length=400, description="Text in the payload or last error."),
-    ] = None,
-    error: Annotated[
-        str | None, Query(min_length=1, max_length=400, description="Text in the last error.")
-    ] = None,
-    error_group: Annotated[
-        str | None,
-        Query(max_length=40, description="Only runs whose last error belongs to this error group."),
-    ] = None,
-    payload_field: PayloadField = None,
-    since: Annotated[Instant | None, Query(description="Created at this time or later.")] = None,
-    until: Annotated[Instant | None, Query(description="Created before this time.")] = None,
-    ended_since: Annotated[
-        Instant | None, Query(description="Finished at this time or later.")
-    ] = None,
-    ended_until: Annotated[Instant | None, Query(description="Finished before this time.")] = None,
-    dead: Annotated[
-        bool, Query(description="Only dead letters: runs that failed permanently.")
-    ] = False,
-    handled: Annotated[
-        bool | None, Query(description="Only dead letters that are handled (true), or not (false).")
-    ] = None,
-    system: Annotated[bool, Query(description="Include runs of Rota's own jobs.")] = False,
-    order: Annotated[Literal["newest", "oldest"], Query(description="Sort order.")] = "newest",
-    limit: Limit = 50,
-    cursor: Cursor = None,
-) -> Any:
-    """List runs, newest or oldest first."""
-    place = read_cursor(f"runs {order}", cursor, int)
-    found = await scope.runs.page(
-        states=state or None, job=job, queue=queue, tenant=tenant, tag=tag, key=key,
-        schedule=schedule, worker=worker, text=text, error=error, error_group=error_group,
-        payload_fields=read_metadata(payload_field) or None, since=since, until=until,
-        ended_since=ended_since, ended_until=ended_until, dead=dead or None, handled=handled,
-        system=system, order=order, cursor=place[0] if place else None, limit=limit,
-    )  # fmt: skip
-    return run_page(f"runs {order}", found)
+async def _list(scope: RequestScope, limit: int, cursor: str | None, **given: Any) -> Any:
+    kind = f"runs {given['order']}"
+    place = read_cursor(kind, cursor, int)
+    found = await scope.runs.page(cursor=place[0] if place else None, limit=limit, **given)
+    return run_page(kind, found)
+
+
+_PLAN = plan_of(RunCommands, "list")
+_LIST = shaped(_list, "list_runs", summary_of(_PLAN), page_parameters(_PLAN))
+add_route(routes, "/runs", _LIST, schemas.RunPage, {})
 
 
 @routes.post(

@@ -2,72 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rota.api.schemas.runs import RunState
-from rota.api.schemas.values import BIGGEST_ID, Instant, Payload, Reason, Seconds
+from rota.api.operations import object_of
+from rota.api.schemas.values import BIGGEST_ID, Payload, Reason, Seconds
 from rota.api.schemas.views import Body, examples, page, view_of
 from rota.model.bulk import BulkResult
 from rota.model.bulk_action import BulkAction
 from rota.model.run_counts import RunCounts
+from rota.model.run_filter import RunFilters
 
 MOST = 10_000
 Verb = Literal["retry", "cancel", "delete"]
-
-
-class Filter(Body):
-    """Filter for runs: a run must match all given fields."""
-
-    model_config = examples({"job": "send_welcome", "states": ["failed"]})
-
-    states: list[RunState] | None = Field(
-        default=None, min_length=1, max_length=7, description="Filter by state."
-    )
-    job: str | None = Field(default=None, max_length=200, description="Filter by job.")
-    queue: str | None = Field(default=None, max_length=100, description="Filter by queue.")
-    tenant: str | None = Field(default=None, max_length=200, description="Filter by tenant.")
-    tag: str | None = Field(default=None, max_length=100, description="Filter by tag.")
-    key: str | None = Field(default=None, max_length=400, description="Filter by key.")
-    schedule: str | None = Field(
-        default=None,
-        max_length=200,
-        description="Only runs of this schedule, also manual runs and backfills.",
-    )
-    worker: int | None = Field(
-        default=None,
-        ge=0,
-        le=BIGGEST_ID,
-        description="Only runs whose current or last worker is this one.",
-    )
-    text: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=400,
-        description="Text in the payload or last error.",
-    )
-    error: str | None = Field(
-        default=None, min_length=1, max_length=400, description="Text in the last error."
-    )
-    error_group: str | None = Field(
-        default=None,
-        max_length=40,
-        description="Only runs whose last error belongs to this error group.",
-    )
-    payload_fields: dict[str, Any] | None = Field(
-        default=None, max_length=20, description="Payload fields and their values, as text."
-    )
-    since: Instant | None = Field(default=None, description="Created at this time or later.")
-    until: Instant | None = Field(default=None, description="Created before this time.")
-    ended_since: Instant | None = Field(default=None, description="Finished at this time or later.")
-    ended_until: Instant | None = Field(default=None, description="Finished before this time.")
-    dead: bool | None = Field(
-        default=None, description="Only dead letters: runs that failed permanently."
-    )
-    handled: bool | None = Field(
-        default=None, description="Only dead letters that are handled (true), or not (false)."
-    )
+Filter = object_of(RunFilters)
 
 
 class BatchRequest(Body):
@@ -99,7 +48,9 @@ class BulkPreviewRequest(Body):
     model_config = examples({"verb": "retry", "filter": {"job": "send_welcome", "dead": True}})
 
     verb: Verb = Field(description="What to do.")
-    filter: Filter = Field(description="Filter that selects the runs; must not be empty.")
+    filter: Filter = Field(  # type: ignore[valid-type]
+        description="Filter that selects the runs; must not be empty."
+    )
 
 
 class BulkRequest(BulkPreviewRequest):

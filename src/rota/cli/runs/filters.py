@@ -108,6 +108,12 @@ Handled = Annotated[
     bool | None,
     typer.Option("--handled/--unhandled", help="Dead letters that are handled, or not."),
 ]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude", metavar="NAME:VALUE", help="Leave out what matches this filter; repeatable."
+    ),
+]
 
 FLAGS: dict[str, tuple[Any, Any]] = {
     "state": (State, None),
@@ -128,6 +134,7 @@ FLAGS: dict[str, tuple[Any, Any]] = {
     "ended_until": (EndedUntil, None),
     "dead": (Dead, False),
     "handled": (Handled, None),
+    "exclude": (Exclude, None),
 }
 _TIMES = {"since", "until", "ended_since", "ended_until"}
 
@@ -165,6 +172,7 @@ def read(**given: Any) -> Wanted:
         "dead": given.pop("dead") or None,
         "error_group": given.pop("group"),
         "payload_fields": values.pairs(given.pop("payload_field"), "--payload-field"),
+        "exclude": given.pop("exclude") or None,
     }
     for name, value in given.items():
         flag = f"--{name.replace('_', '-')}"

@@ -12,6 +12,7 @@ from rota.jobs.options import NO_OPTIONS, OptionArguments, OptionKeywords
 from rota.jobs.registry import Registry
 from rota.jobs.tracing import carrying
 from rota.jobs.values import checked_delay
+from rota.model.asked import NewestFirst
 from rota.model.attempt import AttemptInfo
 from rota.model.child_run import ChildRun
 from rota.model.details import RunDetails
@@ -72,12 +73,14 @@ class RunCommands(BatchCommands):
     def list(
         self,
         *,
+        order: NewestFirst = "newest",
         limit: int = 50,
-        order: TimeOrder = "newest",
         before_id: int | None = None,
         **filters: Unpack[RunFilters],
     ) -> Plan[Found]:
-        """List runs by `states`, `job`, `queue`, `tenant`, `tag`, `key`, `schedule`, `worker`,
+        """List runs, newest or oldest first.
+
+        Filters: `states`, `job`, `queue`, `tenant`, `tag`, `key`, `schedule`, `worker`,
         `text`, `error`, `error_group`, `payload_fields`, time of creation (`since`, `until`) and of
         the end (`ended_since`, `ended_until`), `dead` and `handled`. Unlike that of `page`, the
         search has no time limit. `before_id`: only runs older than this one (newer, if the oldest

@@ -98,7 +98,7 @@ def _failing(row: JobFailures, error: str | None, since: datetime | None) -> Att
         f"is failing: {number(bad)} of {number(attempts)} attempts in the last hour{usually}",
         _first_line(error),
         since,
-        line_of("runs", "list", job=row.job, state="failed"),
+        line_of("errors", "list", job=row.job),
         {"failed": bad, "attempts": attempts, "usually_failed": row.usual_bad},
     )
 
