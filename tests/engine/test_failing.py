@@ -288,7 +288,7 @@ FAILING_STATEMENTS = {
     "progress": "runs/progress",
     "rollups": "metrics/add_counters",
     "rescuer": "workers/mark_lost",
-    "upkeep": "upkeep/sweep",
+    "upkeep": "sweep(max_rows)",
     "log indexes": "upkeep/next_log_index",
     "definitions": "jobs/refresh",
     "isolation": "runs/claim_suspect",
