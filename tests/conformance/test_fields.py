@@ -22,7 +22,7 @@ TABLES = {
     "queues": "queues", "limits": "limits", "tenants": "tenants", "workers": "workers",
     "jobs": "jobs", "calendars": "calendars", "schedules": "schedules", "runs": "open_runs",
     "errors": "error_groups", "bulk": "bulk_actions", "views": "run_views", "audit": "audit",
-    "watches": "table_watches", "events": "events",
+    "watches": "table_watches", "events": "events", "templates": "schedule_templates",
 }  # fmt: skip
 # Nouns whose records are kept in the tables of others.
 WITHOUT = {"cleanup": "a schedule and its job"}
@@ -35,7 +35,8 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "flag": ("boolean",), "whole": _TYPES[int], "number": _TYPES[float], "choice": ("text",),
     "duration": (*_TYPES[float], *_TYPES[int]), "text": _TYPES[str], "words": ("ARRAY",),
     "object": ("jsonb",), "numbers": ("ARRAY",), "moment": ("timestamp with time zone",),
-    "pairs": ("jsonb",), "selection": ("ARRAY",),
+    "pairs": ("jsonb",), "selection": ("ARRAY",), "objects": ("jsonb",),
+    "instant": ("timestamp with time zone",),
 }  # fmt: skip
 # A row of each table with settings, in which one column after the other is changed.
 ROWS = {
@@ -46,23 +47,29 @@ ROWS = {
     "calendars": "INSERT INTO rota.calendars (name, definition) VALUES ('a', '{}')",
     "schedules": "INSERT INTO rota.jobs (name) VALUES ('a');"
     " INSERT INTO rota.schedules (name, job, cron) VALUES ('a', 'a', '@daily')",
+    "schedule_templates": "INSERT INTO rota.schedule_templates (name, cron) VALUES ('a', '@daily')",
     "run_views": "INSERT INTO rota.run_views (name, query, created_by)"
     " VALUES ('a', 'state=failed', 'ada')",
 }
 # What a row needs before the field can be set.
 _RATE = "UPDATE rota.limits SET kind = 'rate', cap = 1000000, period_seconds = 60 WHERE name = 'a'"
 _SEQUENCE = "UPDATE rota.limits SET kind = 'sequence', next_after = 'end' WHERE name = 'a'"
+_INTERVAL = "UPDATE rota.schedules SET cron = NULL, interval_seconds = 60 WHERE name = 'a'"
+_INIT = "UPDATE rota.schedules SET cron = NULL, init = 'once' WHERE name = 'a'"
 _SQL_JOB = (
     "CREATE FUNCTION public.f() RETURNS jsonb LANGUAGE sql AS 'SELECT NULL::jsonb';"
     " UPDATE rota.jobs SET kind = 'sql', function_name = 'public.f' WHERE name = 'a'"
 )
 FIRST = {
     "limits.period_seconds": _RATE, "limits.burst": _RATE, "limits.cost": _RATE,
-    "limits.next_after": _SEQUENCE,
+    "limits.next_after": _SEQUENCE, "schedules.interval_seconds": _INTERVAL,
+    "schedules.every_from": _INTERVAL, "schedules.init": _INIT,
     "jobs.function_name": _SQL_JOB, "jobs.run_as": _SQL_JOB,
 }  # fmt: skip
-# None stands for the default of the column, which is NOT NULL.
-DEFAULTS = {"tenants.weight", "tenants.description", "tenants.metadata"}
+# None leaves it as it is, or stands for the default of the column, which is NOT NULL.
+DEFAULTS = {
+    "tenants.weight", "tenants.description", "tenants.metadata", "schedules.is_enabled",
+}  # fmt: skip
 # The column is NULL for records that people cannot set it for, or that never did.
 UNSET = {"jobs.backoff", "jobs.function_name"}
 # Their choices depend on what else is set; the empty tenant is none.
@@ -96,7 +103,7 @@ def settings() -> Iterator[Any]:
                 one.name: one
                 for operation in operations_of(commands_of(many))
                 for one in operation.inputs
-                if one.default is UNCHANGED or operation.verb == "save"
+                if one.default is UNCHANGED or operation.verb in ("save", "set")
             }
             yield from (
                 pytest.param(table, one, id=f"{table}.{one.name}") for one in found.values()
@@ -138,7 +145,7 @@ def test_a_setting_takes_what_its_column_takes(
     column, name = columns[table, one.name], f"{table}.{one.name}"
     assert column.type in _KINDS[one.kind]
     if name not in DEFAULTS | UNSET:
-        assert one.is_optional == column.is_nullable
+        assert (one.is_optional and one.field.default is None) == column.is_nullable
     conn.execute(ROWS[table].encode())
     if name in FIRST:
         conn.execute(FIRST[name].encode())

@@ -119,7 +119,7 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
         {"pause_after_failures": "0"}, "pause_after_failures must be at least 1"),
     "schedules_payload_check": ({"payload": "'[]'"}, "payload must be a JSON object"),
     "schedules_priority_check": ({"priority": "10"}, "priority must be from 0 to 9, not 10"),
-    "schedules_queue_check": ({"queue": "''"}, "queue must have some characters, not 0"),
+    "schedules_queue_check": ({"queue": "''"}, "queue must have 1 to 100 characters, not 0"),
     "schedules_requires_check": ({"requires": "'{}'"}, "requires must be a JSON array"),
     "schedules_run_metadata_check": ({"run_metadata": "'[]'"}, "run_metadata must be a JSON obj"),
     "schedules_timeout_seconds_check": ({"timeout_seconds": "0"}, "timeout_seconds 0 is less than"),

@@ -141,7 +141,7 @@ CREATE TABLE rota.schedules (
     delete_when_finished boolean NOT NULL DEFAULT false,
     -- What its runs get.
     payload              jsonb CHECK (jsonb_typeof(payload) = 'object'),
-    queue                text COLLATE "C" CHECK (queue <> ''),
+    queue                text COLLATE "C" CHECK (queue <> '' AND length(queue) <= 100),
     priority             smallint CHECK (priority BETWEEN 0 AND 9),
     max_attempts         smallint CHECK (max_attempts BETWEEN 1 AND 100),
     timeout_seconds      real CHECK (timeout_seconds > 0),
