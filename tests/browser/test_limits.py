@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from playwright.async_api import expect
+
 from tests.browser.acting import audit, do, done
 from tests.browser.conftest import BROWSER, OpenTab, Place, acts
 from tests.browser.tabs import Tab
@@ -47,3 +49,18 @@ async def test_a_sequence_goes_on(place: Place, open_tab: OpenTab) -> None:
     await tab.open("/limits/line%20one")
     await do(tab, "unblock", reason="by hand", said=f"Limit {job} has 1 sequence unblocked")
     assert audit(place) == ("limit.unblocked", "grace", "by hand")
+
+
+async def test_the_form_asks_for_what_its_kind_needs(everyday: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(everyday, scripts=False)
+    await tab.open("/limits/new")
+    period, after = tab.page.locator("#f-period_seconds"), tab.page.locator("[name=next_after]")
+    await tab.page.locator("[name=kind][value=concurrency]").check()
+    await expect(period).to_be_hidden()
+    await expect(after.first).to_be_hidden()
+    await tab.page.locator("[name=kind][value=rate]").check()
+    await expect(period).to_be_visible()
+    await expect(after.first).to_be_hidden()
+    await tab.page.locator("[name=kind][value=sequence]").check()
+    await expect(period).to_be_hidden()
+    await expect(after.first).to_be_visible()

@@ -154,7 +154,7 @@ async def test_settings_are_edited(web: Browser, known: rota.App, conn: Any) -> 
     assert (deed.actor, deed.reason) == ("web:admin", "campaign")
 
     await web.get("/jobs/send/edit")
-    assert 'value="300"' in web.page
+    assert 'value="5min"' in web.page
     await web.post(
         "/jobs/send/edit", timeout_seconds="", was_timeout_seconds="300", version=found.version
     )

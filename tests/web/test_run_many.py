@@ -221,7 +221,7 @@ async def test_bulk_actions_are_listed_and_steered(web: Browser, shop: rota.App)
     assert "Cancelling runs : 0 of 0+, by ada: “<i>storm</i>”" in web.text
     assert "no worker is live" in web.text
     await web.get("/bulk")
-    assert "running Cancel 1 job send" in web.text
+    assert "running Cancel runs bulk action 1 job send" in web.text
     await web.get("/bulk/1/pause")
     await web.post("/bulk/1/pause", reason="wait")
     assert "Bulk action 1 is paused" in web.text
