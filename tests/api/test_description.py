@@ -171,7 +171,7 @@ def test_what_a_change_leaves_out_has_no_default(described: dict[str, Any]) -> N
         for name, operation in operations(described)
         if name.startswith("PATCH ")
     ]
-    assert {"SetQueue", "UpdateJob", "ScheduleChanges", "SetTenant"} <= set(changes)
+    assert {"SetQueue", "UpdateJob", "UpdateSchedule", "SetTenant"} <= set(changes)
     for name in changes:
         found = schemas[name]["properties"]
         assert [key for key, field in found.items() if "default" in field] == [], name

@@ -31,7 +31,8 @@ class ScheduleFilters(TypedDict, total=False):
     attention: Annotated[
         bool,
         Field(
-            "Only schedules that need attention: late, missed, parked, or paused by Rota.", False
+            "Only schedules that need attention: late, missed, parked, paused by Rota, or without their job.",
+            False,
         ),
     ]
     system: Annotated[bool, Field("Include Rota's own schedules.", False)]

@@ -13,7 +13,7 @@ AttemptState = Literal[
     "running", "succeeded", "failed", "snoozed", "cancelled", "timed_out", "lost"
 ]
 
-ScheduleState = Literal["active", "pending", "paused", "disabled", "finished", "parked"]
+ScheduleState = Literal["active", "pending", "paused", "disabled", "finished", "parked", "orphaned"]
 WorkerState = Literal["live", "stopping", "gone", "lost"]
 WorkerStatus = Literal[
     "live", "failing", "draining", "stopping", "silent", "stuck", "asleep", "lost", "gone"

@@ -81,6 +81,7 @@ _GLYPHS = {
     "stopping": "draining",
     "asleep": "paused",
     "gone": "disabled",
+    "orphaned": "warn",
 }
 
 

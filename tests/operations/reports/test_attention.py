@@ -234,6 +234,7 @@ async def test_a_schedule_whose_job_is_gone_from_the_code(
     need = await only(app, "orphaned_schedule")
     assert need.sentence == "Schedule report skips its times: no code declares job work"
     assert need.command == "rota schedules show report"
+    assert (await app.schedules.get("report")).state == "orphaned"
 
 
 async def test_a_pause_by_rota_is_audited_as_one(app: rota.App, schedules: Schedules) -> None:

@@ -73,6 +73,8 @@ def _news(one: ScheduleInfo) -> str:
 def _state_news(one: ScheduleInfo) -> str:
     if one.state == "pending":
         return "a worker will compute its next time"
+    if one.state == "orphaned":
+        return f"skips its times: no code declares job {one.job}"
     return _news(one) if one.state in ("paused", "parked") else ""
 
 

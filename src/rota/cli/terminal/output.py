@@ -36,6 +36,7 @@ STATE_STYLES = {
     "stuck": "red",
     "failing": "red",
     "paused": "yellow",
+    "orphaned": "yellow",
     "timed_out": "red",
     "snoozed": "blue",
     "error": "red",

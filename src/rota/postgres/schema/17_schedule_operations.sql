@@ -471,6 +471,8 @@ SELECT s.name, s.tenant, s.job,
             WHEN t.finished_at IS NOT NULL THEN 'finished'
             WHEN NOT s.is_enabled THEN 'disabled'
             WHEN s.paused_at IS NOT NULL AND coalesce(s.paused_until, 'infinity') > rota.now() THEN 'paused'
+            WHEN EXISTS (SELECT FROM rota.jobs j WHERE j.name = s.job AND j.deleted_from_code_at IS NOT NULL)
+                THEN 'orphaned'
             WHEN s.init IS NULL AND t.next_run_at IS NULL THEN 'pending'
             ELSE 'active' END AS state,
        s.is_enabled AS enabled, s.paused_until, s.pause_reason,

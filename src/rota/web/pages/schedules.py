@@ -24,7 +24,7 @@ from rota.web.context import Page
 from rota.web.page_scope import PageScope
 from rota.web.selected import selected_of
 
-STATES = ("active", "pending", "paused", "disabled", "parked", "finished")
+STATES = ("active", "pending", "paused", "disabled", "parked", "orphaned", "finished")
 # Filters that the tabs set.
 TABS = ("state", "attention")
 ORDERS = dict(

@@ -50,7 +50,7 @@ def late(row: LateSchedule) -> AttentionText:
 
 def missed(row: MissedSchedule) -> AttentionText:
     times = "once" if row.times == 1 else f"{number(row.times)} times"
-    span = {"from": row.since.isoformat(), "until": row.last_at.isoformat()}
+    span = {"from_at": row.since.isoformat(), "until_at": row.last_at.isoformat()}
     figures = {"times": row.times, "last_at": row.last_at}
     why = _WHY.get(row.why, row.why)
     return _words(row, f"was missed {times}", why, row.since, span, verb="backfill", **figures)

@@ -6,7 +6,8 @@ WITH named AS (
     UNION ALL
     SELECT 'schedule', s.name, s.tenant, s.name, s.job,
            CASE WHEN t.finished_at IS NOT NULL THEN 'finished' WHEN t.parked_at IS NOT NULL THEN 'parked' WHEN NOT s.is_enabled THEN 'disabled'
-                WHEN s.paused_at IS NOT NULL THEN 'paused' ELSE 'active' END
+                WHEN s.paused_at IS NOT NULL THEN 'paused'
+                WHEN EXISTS (SELECT FROM rota.jobs j WHERE j.name = s.job AND j.deleted_from_code_at IS NOT NULL) THEN 'orphaned' ELSE 'active' END
     FROM rota.schedules s JOIN rota.schedule_state t ON t.schedule_id = s.id
     UNION ALL
     SELECT 'queue', q.name, '', q.name, '', CASE WHEN p.name IS NULL THEN 'active' ELSE 'paused' END
