@@ -31,7 +31,7 @@ class ScheduleFilters(TypedDict, total=False):
     attention: Annotated[
         bool,
         Field(
-            "Only schedules that need attention: late, missed, parked, paused by Rota, or without their job.",
+            "Only schedules that need attention: late, missed, parked, orphaned, paused by Rota.",
             False,
         ),
     ]
