@@ -60,10 +60,10 @@ async def test_a_run_of_one_of_many_schedules(app: rota.App, why: Asker, engine:
         "It is delayed: 30 schedules were due at the same time, and s30 is number 30 of them."
     )
     assert reason.until == START + timedelta(seconds=3602)
-    assert reason.command == "rota schedules update s30 --burst-allowed true"
+    assert reason.command == "rota schedules update s30 --burst-allowed"
     engine.rows("UPDATE rota.schedules SET tenant = 'acme'")
     told = why(run)["spread"].command
-    assert told == "rota schedules update --tenant acme s30 --burst-allowed true"
+    assert told == "rota schedules update --tenant acme s30 --burst-allowed"
 
 
 def test_why_of_a_queue_that_is_full(app: rota.App, why: Asker, engine: Engine) -> None:
