@@ -30,7 +30,7 @@ async def test_words_and_mistakes_while_one_types(place: Place, open_tab: OpenTa
     page = tab.page
     await tab.open("/schedules/digest/edit")
     await page.fill("#f-cron", "30 2 32 * *")
-    await expect(page.locator("#m-cron")).to_contain_text("not 32")
+    await expect(page.locator("#m-cron")).to_contain_text("it takes 1-31")
     await page.fill("#f-cron", "30 2 * * *")
     await expect(page.locator("#side .said")).to_contain_text("Every day at 02:30")
     await expect(page.locator("#f-cron-hour")).to_have_value("2")
