@@ -137,7 +137,7 @@ NOT_PAGES = frozenset(
     {
         "/live",
         "/navigation",
-        "/complete/runs",
+        "/complete/{many}",
         "/runs/{id:int}/payload.json",
         "/runs/{id:int}/result.json",
         "/logs/stream",
