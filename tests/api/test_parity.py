@@ -153,7 +153,6 @@ WORDS = {
     "--attempt-timeout": {"timeout_seconds"}, "--key-keep": {"key_seconds"},
     "--key-period": {"period_seconds"}, "--id": {"ids"}, "--no-manual": {"manual"},
     "--group": {"error_group"}, "--payload-field": {"payload_field", "payload_fields"},
-    "--unhandled": {"handled"},
     "--payload": {"payload", "default_payload"}, "--state": {"state", "states", "status"},
     "--for": {"seconds"},
     "--dry-run": {"dry_run", "plan_retention"},

@@ -62,7 +62,7 @@ class RunFilters(TypedDict, total=False):
         str | None,
         Field(
             "Only runs whose last error belongs to this error group.", "5f0c…", longest=40,
-            metavar="ID", word="group",
+            metavar="ID", short="group",
         ),
     ]  # fmt: skip
     payload_fields: Annotated[

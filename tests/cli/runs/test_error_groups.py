@@ -57,7 +57,7 @@ def test_nothing_has_failed(cli: Cli, shop: rota.App) -> None:
 def test_runs_are_found_by_what_went_wrong(cli: Cli, group: str) -> None:
     for flags in (
         ["--error", "was refused"], ["--error", "ConnectionError"], ["--group", group], ["--dead"],
-        ["--unhandled"], ["--ended-since", "1h"],
+        ["--no-handled"], ["--ended-since", "1h"],
     ):  # fmt: skip
         assert len(cli.done("runs", "list", "--json", *flags).json) == 2, flags
     (run,) = cli.done("runs", "list", "--json", "--payload-field", "order:1").json

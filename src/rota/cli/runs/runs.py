@@ -28,9 +28,6 @@ commands = typer.Typer(name="runs", help=DECLARED["runs"], no_args_is_help=True)
 def list_runs(
     ctx: typer.Context,
     wanted: flags.Wanted,
-    system: Annotated[
-        bool, typer.Option("--system", help="Include runs of Rota's own jobs.")
-    ] = False,
     order: Annotated[str, paging.sorted_by(*paging.NEWEST)] = "newest",
     limit: paging.Limit = 50,
     after: paging.AfterId = None,
@@ -38,7 +35,7 @@ def list_runs(
     json: Json = False,
 ) -> None:
     """List runs, newest first."""
-    more: Any = {"system": system, "order": paging.order(order, paging.NEWEST), **wanted}
+    more: Any = {"order": paging.order(order, paging.NEWEST), **wanted}
     with administer(ctx) as app:
         page = app.runs.sync.page(limit=limit, cursor=after, seconds=10, **more)
         now = app.clock.sync.now()
