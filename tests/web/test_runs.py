@@ -52,6 +52,7 @@ async def test_rows_say_which_run_it_is_and_what_failed(web: Browser, shop: rota
     await shop.runs.enqueue("send", {"user_id": 98, "locale": "de"}, key="order-98")
     await shop.runs.enqueue("boom", {"text": "no <b>stock</b>"}, max_attempts=1)
     await run_due(shop)
+    await shop.errors.list()  # adds up what failed: before, the type of an error is not known
     await web.get("/runs?job=send")
     assert "key= order-98 locale= de user_id= 98" in web.text
     await web.get("/runs?job=boom")
