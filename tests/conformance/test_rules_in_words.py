@@ -87,7 +87,7 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
         {"start_at": "'2026-02-01'", "end_at": "'2026-01-01'"}, "is not after start_at 2026-02-01"),
     "schedules_catch_up_check": ({"catch_up": "'x'"}, "catch_up must be one of none, latest, all"),
     "schedules_catch_up_limit_check": ({"catch_up_limit": "0"}, "catch_up_limit must be at least"),
-    "schedules_catch_up_seconds_check": (
+    "schedules_catch_up_window_seconds_check": (
         {"catch_up_window_seconds": "-1"}, "catch_up_window_seconds must be at least 0, not -1"),
     "schedules_code_check": ({"code": "'3'"}, "code must be a JSON object"),
     "schedules_description": (

@@ -147,5 +147,5 @@ async def test_changes_are_told_in_words_without_what_goes_without_saying(
     await shop.schedules.by("ada").update("weekly", timeout=600, reason="slow")
     await web.get("/audit?noun=schedule")
     assert "ada created schedule weekly cron 0 9 * * 1, jitter 1 min 30 s, job send" in web.text
-    assert "ada updated schedule weekly “slow” · timeout none → 10 min" in web.text
+    assert "ada updated schedule weekly “slow” · timeout the job's → 10 min" in web.text
     assert "catch" not in web.text.partition("Change and reason")[2], "as usual"

@@ -156,7 +156,7 @@ async def test_settings_are_edited(web: Browser, known: rota.App, conn: Any) -> 
     await web.get("/jobs/send/edit")
     assert 'value="5min"' in web.page
     await web.post(
-        "/jobs/send/edit", timeout_seconds="", was_timeout_seconds="300", version=found.version
+        "/jobs/send/edit", timeout_seconds="", was_timeout_seconds="5min", version=found.version
     )
     assert (await known.jobs.get("send")).timeout_seconds is None
     await web.get("/jobs/send/edit")

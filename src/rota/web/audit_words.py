@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from rota.model.audit import AuditEntry, Change
+from rota.model.schedule_fields import defaults
 from rota.web.schedule_values import label_of, value_of
 
 # What the action and its object already say, and what is bookkeeping.
@@ -19,11 +20,8 @@ _SAID = frozenset(
     }
 )  # fmt: skip
 # What a new schedule, limit or job has unless something else was chosen.
-_USUAL: dict[str, Any] = {
-    "catch_up": "latest", "catch_up_limit": 100, "gap": "run_after", "fold": "first",
-    "every_from": "start", "on_closed": "skip", "overlap": "skip", "grace_seconds": 60,
-    "max_concurrent_runs": 1, "is_enabled": True, "timezone": "UTC", "on_full": "wait",
-    "when_full": "refuse", "queue": "default", "weight": 1,
+_USUAL: dict[str, Any] = defaults() | {
+    "is_enabled": True, "on_full": "wait", "when_full": "refuse", "queue": "default", "weight": 1,
 }  # fmt: skip
 _NOTHING: tuple[Any, ...] = (None, "", [], {}, False, 0)
 _SWITCHES = ("paused", "resumed", "enabled", "disabled", "drained")

@@ -1,4 +1,5 @@
-"""The fields of a schedule with their labels, and their values in a few words. Pure."""
+"""The fields of a schedule with their labels, and their values in a few words; fields of other
+objects too, by their kind of value. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 from typing import Any
 
 from rota.model.schedule_fields import schedule_settings
+from rota.web import time_text
 
 _LONGEST = 200
 
@@ -26,10 +28,18 @@ def _words(column: str, value: Any) -> str:
     one = schedule_settings().get(column)
     if not value and not isinstance(value, bool):
         return "none" if one is None else one.shown(None)
-    if one is None:
-        return str(value)
     try:
-        return one.shown(value)
+        return _plain(column, value) if one is None else one.shown(value)
     except (AttributeError, KeyError, TypeError, ValueError):
         # Plain SQL may have written anything.
-        return json.dumps(value, ensure_ascii=False)
+        return _plain(column, value)
+
+
+def _plain(column: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if column.endswith("_seconds") and isinstance(value, int | float):
+        return time_text.duration(float(value))
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 from rota.cli.tenants.whose import whole_name
 from rota.cli.terminal import times
 from rota.cli.terminal.output import (
-    as_pairs,
     block,
     compact,
     facts,
     first_line,
     heading,
-    listed,
     remark,
     table,
 )
-from rota.model.formatting import number, percent, plural
+from rota.model.formatting import number, percent
+from rota.model.schedule_fields import schedule_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rota.model.fields import Argument
     from rota.model.occurrence import OccurrenceInfo
     from rota.model.schedule_edit import Override
     from rota.model.schedule_info import BackfillInfo, ScheduleInfo
@@ -84,7 +84,7 @@ def print_details(one: ScheduleInfo, overrides: Sequence[Override], now: datetim
         for it in overrides
     ]
     own = [("overrides", "; ".join(changed))]
-    facts([*_identity(one), *_policies(one), *_runs(one), *own, *_standing(one, now)])
+    facts([*_identity(one), *_settings(one), *own, *_standing(one, now)])
 
 
 def _identity(one: ScheduleInfo) -> list[tuple[str, object]]:
@@ -97,62 +97,30 @@ def _identity(one: ScheduleInfo) -> list[tuple[str, object]]:
         ("cron", one.cron),
         ("time zone", one.timezone),
         ("description", one.description),
-        ("tags", listed(one.tags)),
-        ("metadata", compact(one.metadata) if one.metadata else ""),
     ]
 
 
-def _entries(found: object) -> list[Any]:
-    return found if isinstance(found, list) else [found]
-
-
-def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
-    catch_up: str = one.catch_up
-    if one.catch_up == "all":
-        catch_up += f", at most {one.catch_up_limit}"
-    if one.catch_up != "none" and one.catch_up_window_seconds is not None:
-        catch_up += f", within {times.span(one.catch_up_window_seconds)}"
-    required = ", ".join(
-        str(it.get("name", compact(it))) + (f" within {times.span(within)}" if within else "")
-        for it in map(as_pairs, _entries(one.requires))
-        for within in [it.get("within_seconds")]
-    )
+def _settings(one: ScheduleInfo) -> list[tuple[str, object]]:
+    """The settings that have a value, but for those of another kind of timing."""
     return [
-        ("clock changes", f"gap {one.gap}, fold {one.fold}" if one.cron else ""),
-        ("catch-up", catch_up),
-        ("grace", times.span(one.grace_seconds)),
-        ("overlap", _overlap(one)),
-        ("jitter", times.span(one.jitter_seconds) if one.jitter_seconds else ""),
-        (
-            "bursts",
-            "allowed: starts on time even if many schedules are due" if one.burst_allowed else "",
-        ),
-        ("calendar", f"{one.calendar}, {one.on_closed}" if one.calendar else ""),
-        ("requires", required),
-        (
-            "pause after",
-            plural(fails, "consecutive failure") if (fails := one.pause_after_failures) else "",
-        ),
-        ("shadow", "yes; enqueues nothing" if one.is_shadow else ""),
-        ("max runs", plural(one.max_runs, "run") if one.max_runs else ""),
+        (it.label.lower(), _shown(it, getattr(one, name)))
+        for name, it in schedule_settings().items()
+        if name not in _ABOVE and getattr(one, _ONLY_WITH.get(name, name))
     ]
 
 
-def _overlap(one: ScheduleInfo) -> str:
-    most = one.max_concurrent_runs
-    return f"{one.overlap} while {most} {'run is' if most == 1 else 'runs are'} unfinished"
+def _shown(it: Argument, value: Any) -> str:
+    try:
+        return f"{value}: {it.shown(value)}" if it.kind == "choice" else it.shown(value)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        # Plain SQL may have written anything.
+        return compact(value)
 
 
-def _runs(one: ScheduleInfo) -> list[tuple[str, object]]:
-    return [
-        ("payload", compact(one.payload) if one.payload is not None else ""),
-        ("queue", one.queue),
-        ("priority", "" if one.priority is None else str(one.priority)),
-        ("attempts", one.max_attempts),
-        ("timeout", times.span(one.timeout_seconds) if one.timeout_seconds else ""),
-        ("run tags", listed(one.run_tags)),
-        ("run metadata", compact(one.run_metadata) if one.run_metadata else ""),
-    ]
+_ABOVE = ("cron", "interval_seconds", "run_at", "init", "timezone", "description", "is_enabled")
+_ONLY_WITH = {
+    "gap": "cron", "fold": "cron", "every_from": "interval_seconds", "on_closed": "calendar",
+}  # fmt: skip
 
 
 def _standing(one: ScheduleInfo, now: datetime) -> list[tuple[str, object]]:
