@@ -212,14 +212,16 @@ def flags_of(arguments: Any) -> Iterator[inspect.Parameter]:
             off = "" if one.default is False else f"/--no-{one.flag[2:]}"
             annotation: Any = Annotated[bool | None, typer.Option(one.flag + off, help=about)]
         elif one.is_positional or one.field.is_argument:
-            complete = _COMPLETE.get(one.name)
+            complete = _completion(one)
             place = typer.Argument(metavar=_place(one), help=about, autocompletion=complete)
             annotation = Annotated[str if one.is_required else str | None, place]
         elif one.kind in _REPEATABLE:
-            option = typer.Option(one.flag, metavar=metavar, help=f"{about[:-1]}; repeatable.")
+            repeated = f"{about[:-1]}; repeatable."
+            complete = _completion(one)
+            option = typer.Option(one.flag, metavar=metavar, help=repeated, autocompletion=complete)
             annotation = Annotated[list[str] | None, option]
         else:
-            complete = _COMPLETE.get(one.name)
+            complete = _completion(one)
             names = [one.flag, *([f"-{one.field.letter}"] if one.field.letter else [])]
             option = typer.Option(*names, metavar=metavar, help=about, autocompletion=complete)
             annotation = Annotated[str | None, option]
@@ -245,6 +247,11 @@ _METAVARS = {
     "objects": "JSON", "numbers": "N", "several": "TEXT", "pairs": "KEY:VALUE",
     "selection": f"NAME|{ALL}",
 }  # fmt: skip
+
+
+def _completion(one: Argument) -> Any:
+    """How the shell completes a value: by what is stored, or by the choices."""
+    return _COMPLETE.get(one.name) or (names.one_of(one.words) if one.words else None)
 
 
 # How several texts of one flag are joined.
