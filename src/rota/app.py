@@ -162,9 +162,16 @@ class App(CommandSets, HookDecorators):
         the ORM or framework hook that emits. The event is stored; `event_id` of the result is its
         id."""
         return await self._emitter.send(
-            event, payload, connection, tenant=tenant, key=key, key_keep=key_keep,
-            key_period=key_period, metadata=metadata, hook=hook,
-        )  # fmt: skip
+            event,
+            payload,
+            connection,
+            tenant=tenant,
+            key=key,
+            key_keep=key_keep,
+            key_period=key_period,
+            metadata=metadata,
+            hook=hook,
+        )
 
     def emit_sync(
         self,
@@ -180,9 +187,16 @@ class App(CommandSets, HookDecorators):
         connection: Any = None,
     ) -> Started:
         return self._emitter.send_sync(
-            event, payload, connection, tenant=tenant, key=key, key_keep=key_keep,
-            key_period=key_period, metadata=metadata, hook=hook,
-        )  # fmt: skip
+            event,
+            payload,
+            connection,
+            tenant=tenant,
+            key=key,
+            key_keep=key_keep,
+            key_period=key_period,
+            metadata=metadata,
+            hook=hook,
+        )
 
     # Schedules.
 

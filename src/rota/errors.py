@@ -168,9 +168,13 @@ class RotaError(Exception):
         """The same refusal as an error of another kind, with something before its message."""
         code = None if self.code == code_of(type(self)) else self.code
         return kind(
-            f"{before}{self.args[0]}", hint=self.advice, field=self.field, argument=self.argument,
-            code=code, values=self.values,
-        )  # fmt: skip
+            f"{before}{self.args[0]}",
+            hint=self.advice,
+            field=self.field,
+            argument=self.argument,
+            code=code,
+            values=self.values,
+        )
 
 
 class ConfigError(RotaError):

@@ -92,3 +92,8 @@ def test_setup_names_what_is_wrong_with_the_interpreter(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "PYTHON=/bin/false is not a working Python 3.11 or newer" in done.stderr
+
+
+def test_the_formatter_lays_out_all_code_of_the_package() -> None:
+    sources = (ROOT / "src").rglob("*.py")
+    assert [path for path in sources if re.search(r"# fmt: (skip|off)", path.read_text())] == []

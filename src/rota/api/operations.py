@@ -353,12 +353,19 @@ def _reader(one: Argument) -> Any:
 
 # The type of a field in a body, by kind, if it is not that of the argument.
 _TYPES: dict[Kind, Callable[[Argument], Any]] = {
-    "whole": _bounded(int), "number": _bounded(float), "duration": _duration,
-    "numbers": _numbers, "moment": _moment, "instant": lambda one: Instant,
-    "words": _words, "several": _words, "text": _text,
-    "object": lambda one: object_of(one.type), "selection": _selection,
+    "whole": _bounded(int),
+    "number": _bounded(float),
+    "duration": _duration,
+    "numbers": _numbers,
+    "moment": _moment,
+    "instant": lambda one: Instant,
+    "words": _words,
+    "several": _words,
+    "text": _text,
+    "object": lambda one: object_of(one.type),
+    "selection": _selection,
     "objects": lambda one: Annotated[list[object_of(one.type)], Field(max_length=100)],  # type: ignore[misc]
-}  # fmt: skip
+}
 
 
 def _parameter(name: str, annotation: Any) -> inspect.Parameter:

@@ -237,16 +237,31 @@ def _place(one: Argument) -> str:
 
 # How the shell completes values, by the name of the argument.
 _COMPLETE = {
-    "job": names.job_names, "queue": names.queue_names, "tenant": names.tenant_names,
-    "schedule": names.schedule_names, "subject": names.subject_names,
-    "calendar": names.calendar_names, "template": names.template_names,
-}  # fmt: skip
+    "job": names.job_names,
+    "queue": names.queue_names,
+    "tenant": names.tenant_names,
+    "schedule": names.schedule_names,
+    "subject": names.subject_names,
+    "calendar": names.calendar_names,
+    "template": names.template_names,
+}
 _METAVARS = {
-    "flag": "", "whole": "N", "number": "N", "duration": "90s", "moment": "2h|TIME",
-    "instant": "TIME", "choice": "WORD", "words": "A,B", "text": "TEXT", "object": "JSON",
-    "objects": "JSON", "numbers": "N", "several": "TEXT", "pairs": "KEY:VALUE",
+    "flag": "",
+    "whole": "N",
+    "number": "N",
+    "duration": "90s",
+    "moment": "2h|TIME",
+    "instant": "TIME",
+    "choice": "WORD",
+    "words": "A,B",
+    "text": "TEXT",
+    "object": "JSON",
+    "objects": "JSON",
+    "numbers": "N",
+    "several": "TEXT",
+    "pairs": "KEY:VALUE",
     "selection": f"NAME|{ALL}",
-}  # fmt: skip
+}
 
 
 def _completion(one: Argument) -> Any:

@@ -245,6 +245,11 @@ class SettingInfo:
 def read_setting(config: Config, key: str) -> SettingInfo:
     setting, value = find_setting(key), config.get(key)
     return SettingInfo(
-        key, config.show(key) if setting.is_secret and value is not None else value,
-        config.source(key), setting.default, setting.expects, setting.env, setting.description,
-    )  # fmt: skip
+        key,
+        config.show(key) if setting.is_secret and value is not None else value,
+        config.source(key),
+        setting.default,
+        setting.expects,
+        setting.env,
+        setting.description,
+    )

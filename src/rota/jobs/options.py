@@ -177,8 +177,11 @@ OTHER_NAMES = {
 _COLUMNS = {name: column for column, name in OTHER_NAMES.items()}
 # Alternatives: the later one counts.
 _OPPOSITES = {
-    "run_at": "delay", "delay": "run_at", "expires_at": "expires_in", "expires_in": "expires_at",
-}  # fmt: skip
+    "run_at": "delay",
+    "delay": "run_at",
+    "expires_at": "expires_in",
+    "expires_in": "expires_at",
+}
 _NAMES = tuple(field.name for field in fields(Options))
 
 

@@ -21,9 +21,16 @@ from rota.model.schedule_fields import (
 )
 
 TIMING: Final = (
-    "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
+    "cron",
+    "interval_seconds",
+    "run_at",
+    "timezone",
+    "gap",
+    "fold",
+    "start_at",
+    "end_at",
     "has_seconds",
-)  # fmt: skip
+)
 
 
 def columns(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -46,9 +46,13 @@ class AuditFilters(TypedDict, total=False):
         str | Sequence[str] | None,
         Field(
             "Text in the actor, the action, the object or the reason; all of them if there are "
-            "several.", "provider", shortest=1, longest=400, metavar="TEXT",
+            "several.",
+            "provider",
+            shortest=1,
+            longest=400,
+            metavar="TEXT",
         ),
-    ]  # fmt: skip
+    ]
     since: Since
     until: Until
     exclude: Exclude

@@ -33,10 +33,12 @@ OlderThan = Annotated[
 Where = Annotated[
     str | None,
     Field(
-        "Further conditions. They are parsed, not executed as SQL.", _WHERE, longest=2000,
+        "Further conditions. They are parsed, not executed as SQL.",
+        _WHERE,
+        longest=2000,
         metavar="CONDITION",
     ),
-]  # fmt: skip
+]
 When = Annotated[str, Field("Cron expression.", DEFAULT_CRON, metavar="CRON")]
 Zone = Annotated[
     str, Field("Time zone of the cron expression.", "UTC", longest=100, metavar="ZONE")
@@ -49,9 +51,10 @@ Prefix = Annotated[
     str | None,
     Field(
         "Prefix of the tables, with or without their schema, if the recipe fits several.",
-        "public.", metavar="PREFIX",
+        "public.",
+        metavar="PREFIX",
     ),
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, slots=True)

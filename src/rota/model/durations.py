@@ -17,8 +17,15 @@ Duration = float | str | timedelta
 EXAMPLES = "90s, 15min, 1h30m, 2d"
 
 _UNITS = {
-    "ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800,
-}  # fmt: skip
+    "ms": 0.001,
+    "s": 1,
+    "sec": 1,
+    "m": 60,
+    "min": 60,
+    "h": 3600,
+    "d": 86_400,
+    "w": 604_800,
+}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|sec|s|min|m|h|d|w)")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?|\.[0-9]+")
 _ISO = re.compile(

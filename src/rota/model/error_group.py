@@ -27,18 +27,25 @@ class ErrorFilters(TypedDict, total=False):
     standings: Annotated[
         str | Sequence[str] | None,
         Field(
-            "Filter by standing.", "new", "Standing", short="standing", metavar="STANDING",
+            "Filter by standing.",
+            "new",
+            "Standing",
+            short="standing",
+            metavar="STANDING",
             choices=dict.fromkeys(STANDINGS, ""),
         ),
-    ]  # fmt: skip
+    ]
     job: OfJob
     text: Annotated[
         str | Sequence[str] | None,
         Field(
-            "Text in the type, message or location; all of them if there are several.", "refused",
-            shortest=1, longest=400, metavar="TEXT",
+            "Text in the type, message or location; all of them if there are several.",
+            "refused",
+            shortest=1,
+            longest=400,
+            metavar="TEXT",
         ),
-    ]  # fmt: skip
+    ]
     system: Annotated[bool | None, Field("Include errors of Rota's own jobs.", True)]
     exclude: Exclude
 

@@ -26,34 +26,52 @@ EventPattern = Annotated[
 EventPayload = Annotated[
     Mapping[str, Any] | None,
     Field(
-        "Payload passed to the jobs.", {"order_id": 7}, metavar="JSON|@FILE|-", is_long=True,
-        none_means="an empty one", is_argument=True,
+        "Payload passed to the jobs.",
+        {"order_id": 7},
+        metavar="JSON|@FILE|-",
+        is_long=True,
+        none_means="an empty one",
+        is_argument=True,
     ),
-]  # fmt: skip
+]
 EventTenant = Annotated[str, Field("Tenant of the event.", "acme", metavar="NAME")]
 EventKey = Annotated[
     str | None,
     Field(
-        "Idempotency key: one run per job and key.", "order-7", shortest=1, longest=400,
-        none_means="every event counts", metavar="KEY",
+        "Idempotency key: one run per job and key.",
+        "order-7",
+        shortest=1,
+        longest=400,
+        none_means="every event counts",
+        metavar="KEY",
     ),
-]  # fmt: skip
+]
 KeySeconds = Annotated[
     Duration | None,
     Field(
-        "How long the key stays reserved after the runs end.", "1h", "Keep the key", least=0,
-        most=LONGEST_SECONDS, none_means="not at all", short="key_keep", endless="forever",
+        "How long the key stays reserved after the runs end.",
+        "1h",
+        "Keep the key",
+        least=0,
+        most=LONGEST_SECONDS,
+        none_means="not at all",
+        short="key_keep",
+        endless="forever",
         metavar="DURATION|forever",
     ),
-]  # fmt: skip
+]
 PeriodSeconds = Annotated[
     Duration | None,
     Field(
-        "Alternatively: accept only one event per key in this period, whatever it starts.", "1h",
-        "Period of the key", least=0.001, most=LONGEST_SECONDS, short="key_period",
+        "Alternatively: accept only one event per key in this period, whatever it starts.",
+        "1h",
+        "Period of the key",
+        least=0.001,
+        most=LONGEST_SECONDS,
+        short="key_period",
         metavar="DURATION",
     ),
-]  # fmt: skip
+]
 EventMetadata = Annotated[
     Mapping[str, Any] | None,
     Field("Metadata of the event and its runs.", {"team": "shop"}, metavar="JSON|@FILE"),
@@ -66,10 +84,15 @@ ReplayJob = Annotated[str, Field("Job to deliver the events to.", "send_receipt"
 EventIds = Annotated[
     list[int] | None,
     Field(
-        "IDs of the events, in place of a name.", [1], "Events", least=1, most=BIGGEST_ID,
-        short="id", metavar="ID",
+        "IDs of the events, in place of a name.",
+        [1],
+        "Events",
+        least=1,
+        most=BIGGEST_ID,
+        short="id",
+        metavar="ID",
     ),
-]  # fmt: skip
+]
 ReplayAgain = Annotated[
     bool, Field("Include events already delivered to the job.", label="Deliver again")
 ]
@@ -90,21 +113,28 @@ class EventFilters(TypedDict, total=False):
     outcome: Annotated[
         Outcome | None,
         Field(
-            "Filter by outcome.", metavar="OUTCOME",
+            "Filter by outcome.",
+            metavar="OUTCOME",
             choices={
-                "started": "it started a run", "debounced": "it waits, or joined another",
-                "throttled": "its period had one", "unbound": "no job was bound",
-                "filtered": "no filter matched", "duplicate": "its key was there",
+                "started": "it started a run",
+                "debounced": "it waits, or joined another",
+                "throttled": "its period had one",
+                "unbound": "no job was bound",
+                "filtered": "no filter matched",
+                "duplicate": "its key was there",
             },
         ),
-    ]  # fmt: skip
+    ]
     text: Annotated[
         str | Sequence[str] | None,
         Field(
-            "Text in the name or the payload; all of them if there are several.", "lamp",
-            shortest=1, longest=400, metavar="TEXT",
+            "Text in the name or the payload; all of them if there are several.",
+            "lamp",
+            shortest=1,
+            longest=400,
+            metavar="TEXT",
         ),
-    ]  # fmt: skip
+    ]
     since: Since
     until: Until
     exclude: Exclude

@@ -179,12 +179,22 @@ def _read_selection(argument: Argument, value: Any) -> bool | list[str]:
 
 
 READERS: dict[Kind, Callable[[Argument, Any], Any]] = {
-    "flag": _read_flag, "whole": _read_whole, "number": _read_number, "duration": _read_duration,
-    "moment": _read_moment, "instant": _read_instant, "choice": _read_choice,
-    "words": _read_words, "text": _read_text, "object": _read_object, "objects": _read_objects,
-    "pairs": _read_pairs, "selection": _read_selection, "numbers": _read_numbers,
+    "flag": _read_flag,
+    "whole": _read_whole,
+    "number": _read_number,
+    "duration": _read_duration,
+    "moment": _read_moment,
+    "instant": _read_instant,
+    "choice": _read_choice,
+    "words": _read_words,
+    "text": _read_text,
+    "object": _read_object,
+    "objects": _read_objects,
+    "pairs": _read_pairs,
+    "selection": _read_selection,
+    "numbers": _read_numbers,
     "several": _read_several,
-}  # fmt: skip
+}
 
 
 def _parse_object(argument: Argument, text: str) -> Any:

@@ -45,18 +45,38 @@ Moment = datetime | timedelta | str
 # Values of a JSON object that are compared with a text.
 Plain = str | int | float | bool
 Kind = Literal[
-    "flag", "whole", "number", "duration", "moment", "instant", "choice", "words", "text",
-    "object", "objects", "pairs", "selection", "numbers", "several",
-]  # fmt: skip
+    "flag",
+    "whole",
+    "number",
+    "duration",
+    "moment",
+    "instant",
+    "choice",
+    "words",
+    "text",
+    "object",
+    "objects",
+    "pairs",
+    "selection",
+    "numbers",
+    "several",
+]
 
 _KINDS: dict[Any, Kind] = {
-    bool: "flag", int: "whole", float: "number", str: "text", list[str]: "words",
+    bool: "flag",
+    int: "whole",
+    float: "number",
+    str: "text",
+    list[str]: "words",
     list[int]: "numbers",
-    abc.Iterable[str]: "words", datetime: "instant",
-    frozenset(get_args(Duration)): "duration", frozenset(get_args(Moment)): "moment",
-    Mapping[str, Plain]: "pairs", frozenset({bool, list[str]}): "selection",
+    abc.Iterable[str]: "words",
+    datetime: "instant",
+    frozenset(get_args(Duration)): "duration",
+    frozenset(get_args(Moment)): "moment",
+    Mapping[str, Plain]: "pairs",
+    frozenset({bool, list[str]}): "selection",
     frozenset({str, Sequence[str]}): "several",
-}  # fmt: skip
+}
 # The default of a setting: it keeps its value.
 UNCHANGED: Any = ...
 BIGGEST_ID = 2**63 - 1
@@ -231,8 +251,9 @@ class Argument:
         if (least is not None and number < least) or (most is not None and number > most):
             raise self.wrong(
                 f"{{field}} must be {_range(least, most)}, not {value!r}",
-                code="out_of_range", values={"least": least, "most": most, "given": value},
-            )  # fmt: skip
+                code="out_of_range",
+                values={"least": least, "most": most, "given": value},
+            )
 
     def wrong(self, message: str, **more: Any) -> InputError:
         return InputError(message, field=self.name, **more)

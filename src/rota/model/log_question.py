@@ -22,19 +22,20 @@ SearchTerms = Annotated[
     str,
     Field(
         'Search terms: word, "a phrase", -exclude, field:value, prefix*. All must match.',
-        'timeout "order 17" -retry user:7', longest=1000, metavar="TEXT", is_argument=True,
+        'timeout "order 17" -retry user:7',
+        longest=1000,
+        metavar="TEXT",
+        is_argument=True,
     ),
-]  # fmt: skip
+]
 Patience = Annotated[
     Duration | None,
     Field("Time limit of the search, which continues from its cursor.", "10s", least=0),
 ]
 TailLines = Annotated[
     int,
-    Field(
-        "Number of recent lines to start with.", 10, least=0, most=1000, metavar="N", letter="n"
-    ),
-]  # fmt: skip
+    Field("Number of recent lines to start with.", 10, least=0, most=1000, metavar="N", letter="n"),
+]
 LogRun = Annotated[int, Field("Run ID.", 42, least=1, most=BIGGEST_ID, metavar="RUN")]
 OfAttempt = Annotated[
     int | None, Field("Only lines of this attempt.", 3, least=1, most=2**31 - 1, metavar="N")
@@ -47,19 +48,20 @@ class LogFilters(TypedDict, total=False):
     job: OfJob
     run_id: Annotated[
         int | None,
-        Field(
-            "Only lines of this run.", 42, least=1, most=BIGGEST_ID, short="run", metavar="ID"
-        ),
-    ]  # fmt: skip
+        Field("Only lines of this run.", 42, least=1, most=BIGGEST_ID, short="run", metavar="ID"),
+    ]
     attempt: OfAttempt
     level: Annotated[Level | None, Field("Minimum level.", metavar="LEVEL", word="minimum")]
     levels: Annotated[
         str | Sequence[str] | None,
         Field(
-            "Only lines of these levels.", "error", word="level", metavar="LEVEL",
+            "Only lines of these levels.",
+            "error",
+            word="level",
+            metavar="LEVEL",
             choices=dict.fromkeys(LEVELS, ""),
         ),
-    ]  # fmt: skip
+    ]
     tenant: OfTenant
     queue: OfQueue
     worker: Annotated[

@@ -21,10 +21,14 @@ class RunFilters(TypedDict, total=False):
     states: Annotated[
         str | Sequence[str] | None,
         Field(
-            "Filter by state.", "failed", "State", short="state", metavar="STATE",
+            "Filter by state.",
+            "failed",
+            "State",
+            short="state",
+            metavar="STATE",
             choices=dict.fromkeys(RUN_STATES, ""),
         ),
-    ]  # fmt: skip
+    ]
     state: str | Sequence[str] | None  # another name of `states`, for Python
     job: OfJob
     queue: OfQueue
@@ -36,24 +40,31 @@ class RunFilters(TypedDict, total=False):
     schedule: Annotated[
         str | None,
         Field(
-            "Only runs of this schedule, including manual runs and backfills.", "digest",
+            "Only runs of this schedule, including manual runs and backfills.",
+            "digest",
             metavar="NAME",
         ),
-    ]  # fmt: skip
+    ]
     worker: Annotated[
         int | None,
         Field(
-            "Only runs whose current or last worker is this one.", 3, least=0, most=BIGGEST_ID,
+            "Only runs whose current or last worker is this one.",
+            3,
+            least=0,
+            most=BIGGEST_ID,
             metavar="ID",
         ),
-    ]  # fmt: skip
+    ]
     text: Annotated[
         str | Sequence[str] | None,
         Field(
             "Text in the payload, the last error or its type; all of them if there are several.",
-            "refused", shortest=1, longest=400, metavar="TEXT",
+            "refused",
+            shortest=1,
+            longest=400,
+            metavar="TEXT",
         ),
-    ]  # fmt: skip
+    ]
     error: Annotated[
         str | None,
         Field("Text in the last error or its type.", "refused", shortest=1, longest=400),
@@ -61,17 +72,24 @@ class RunFilters(TypedDict, total=False):
     error_group: Annotated[
         str | None,
         Field(
-            "Only runs whose last error belongs to this error group.", "5f0c…", longest=40,
-            metavar="ID", short="group",
+            "Only runs whose last error belongs to this error group.",
+            "5f0c…",
+            longest=40,
+            metavar="ID",
+            short="group",
         ),
-    ]  # fmt: skip
+    ]
     payload_fields: Annotated[
         Mapping[str, Plain] | None,
         Field(
-            "A field of the payload and its value, e.g. customer.id:7.", {"customer.id": 7},
-            "Payload", short="payload-field", word="payload", metavar="FIELD:VALUE",
+            "A field of the payload and its value, e.g. customer.id:7.",
+            {"customer.id": 7},
+            "Payload",
+            short="payload-field",
+            word="payload",
+            metavar="FIELD:VALUE",
         ),
-    ]  # fmt: skip
+    ]
     since: Annotated[
         Moment | None, Field("Created at this time or later: a time, or how long ago.", "24h")
     ]

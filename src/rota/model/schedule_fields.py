@@ -38,10 +38,13 @@ class Required(TypedDict, total=False):
     within_seconds: Annotated[
         Duration | None,
         Field(
-            "Maximum age of the success.", 3600.0, least=0.001, most=LONGEST_SECONDS,
+            "Maximum age of the success.",
+            3600.0,
+            least=0.001,
+            most=LONGEST_SECONDS,
             none_means="the last run must have succeeded",
         ),
-    ]  # fmt: skip
+    ]
 
 
 @cache
@@ -117,26 +120,37 @@ Until = Annotated[datetime | None, Field("End of the period, inclusive.", None)]
 ViewerZone = Annotated[
     str | None,
     Field(
-        "Also show the times in this time zone.", "Europe/Paris", shortest=1, longest=100,
+        "Also show the times in this time zone.",
+        "Europe/Paris",
+        shortest=1,
+        longest=100,
         metavar="ZONE",
     ),
-]  # fmt: skip
+]
 DryRun = Annotated[bool, Field("List the times without enqueueing runs.", True)]
 Rate = Annotated[
     float | None,
     Field(
-        "Maximum runs per minute.", 10.0, "Runs per minute", least=0.001, most=1_000_000,
+        "Maximum runs per minute.",
+        10.0,
+        "Runs per minute",
+        least=0.001,
+        most=1_000_000,
         none_means="all at once",
     ),
-]  # fmt: skip
+]
 Again = Annotated[bool, Field("Include times that already ran.", True)]
 EntryId = Annotated[
     int, Field("Audit entry ID of the edit.", 12, least=1, most=2**63 - 1, metavar="ENTRY_ID")
 ]
 _CRON = Field(
-    "Cron expression: five fields, or a macro such as @hourly or @daily.", "0 8 * * 1-5", "Cron",
-    shortest=1, longest=1000, metavar="EXPRESSION",
-)  # fmt: skip
+    "Cron expression: five fields, or a macro such as @hourly or @daily.",
+    "0 8 * * 1-5",
+    "Cron",
+    shortest=1,
+    longest=1000,
+    metavar="EXPRESSION",
+)
 _ONE_LINE = Check(lambda _, text: " ".join(text.split()))
 CronExpression = Annotated[str, _CRON, _ONE_LINE]
 Description = Annotated[
@@ -151,55 +165,74 @@ RunAt = Annotated[datetime | None, Field("Run once, at this time.", None, "Once,
 InitField = Annotated[
     Init | None,
     Field(
-        "Run when the application starts.", None, "At startup",
+        "Run when the application starts.",
+        None,
+        "At startup",
         choices={
-            "once": "once ever, at the first start", "release": "once for each release",
+            "once": "once ever, at the first start",
+            "release": "once for each release",
             "start": "whenever the first worker starts",
         },
     ),
-]  # fmt: skip
+]
 Timezone = Annotated[
     str,
     Field(
-        "IANA time zone of the schedule, e.g. Europe/Paris.", "America/New_York", "Zone",
-        shortest=1, longest=100, metavar="ZONE", default="UTC",
+        "IANA time zone of the schedule, e.g. Europe/Paris.",
+        "America/New_York",
+        "Zone",
+        shortest=1,
+        longest=100,
+        metavar="ZONE",
+        default="UTC",
     ),
-]  # fmt: skip
+]
 GapField = Annotated[
     Gap,
     Field(
-        "Policy for local times skipped by a clock change.", "run_after", "Skipped local time",
-        choices={"run_after": "run right after the gap", "skip": "skip it"}, default="run_after",
+        "Policy for local times skipped by a clock change.",
+        "run_after",
+        "Skipped local time",
+        choices={"run_after": "run right after the gap", "skip": "skip it"},
+        default="run_after",
     ),
-]  # fmt: skip
+]
 FoldField = Annotated[
     Fold,
     Field(
-        "Policy for local times repeated by a clock change.", "first", "Repeated local time",
+        "Policy for local times repeated by a clock change.",
+        "first",
+        "Repeated local time",
         choices={
-            "first": "run the first time", "second": "run the second time", "both": "run twice",
+            "first": "run the first time",
+            "second": "run the second time",
+            "both": "run twice",
         },
         default="first",
     ),
-]  # fmt: skip
+]
 HasSeconds = Annotated[
     bool,
     Field(
-        "Whether the cron expression has six fields, seconds first.", False, "Cron with seconds",
+        "Whether the cron expression has six fields, seconds first.",
+        False,
+        "Cron with seconds",
         default=False,
     ),
-]  # fmt: skip
+]
 EveryFromField = Annotated[
     EveryFrom,
     Field(
-        "Whether the interval is measured from the start or the end of a run.", "start",
-        "Interval counts from", default="start",
+        "Whether the interval is measured from the start or the end of a run.",
+        "start",
+        "Interval counts from",
+        default="start",
         choices={
             "start": "the interval does not depend on how long runs take",
             "end": "the interval starts when the run ends",
         },
     ),
-]  # fmt: skip
+]
 StartAt = Annotated[
     datetime | None,
     Field("Earliest run time; an interval is counted from it.", None, "Not before"),
@@ -208,38 +241,51 @@ EndAt = Annotated[datetime | None, Field("Latest run time.", None, "Not after")]
 MaxRuns = Annotated[
     int | None,
     Field(
-        "Number of runs after which the schedule is finished.", None, "Maximum runs", least=1,
-        most=_MOST, none_means="no limit",
+        "Number of runs after which the schedule is finished.",
+        None,
+        "Maximum runs",
+        least=1,
+        most=_MOST,
+        none_means="no limit",
     ),
-]  # fmt: skip
-JITTER = Field(
-    "Maximum random delay of each run.", 0.0, "Jitter", least=0, default=0.0, **_SPAN
-)  # fmt: skip
+]
+JITTER = Field("Maximum random delay of each run.", 0.0, "Jitter", least=0, default=0.0, **_SPAN)
 BurstAllowed = Annotated[
     bool,
     Field(
-        "Start on time even if many schedules are due at once.", False, "Burst allowed",
+        "Start on time even if many schedules are due at once.",
+        False,
+        "Burst allowed",
         default=False,
     ),
-]  # fmt: skip
+]
 CalendarField = Annotated[
     str | None,
     Field(
-        "Calendar of days and windows without runs.", None, "Calendar", shortest=1,
-        none_means="every day is open", metavar="CALENDAR",
+        "Calendar of days and windows without runs.",
+        None,
+        "Calendar",
+        shortest=1,
+        none_means="every day is open",
+        metavar="CALENDAR",
     ),
-]  # fmt: skip
+]
 OnClosedField = Annotated[
     OnClosed,
     Field(
-        "Policy for times the calendar excludes.", "skip", "On a closed day",
-        choices={"skip": "skip it", "next_day": "run on the next open day"}, default="skip",
+        "Policy for times the calendar excludes.",
+        "skip",
+        "On a closed day",
+        choices={"skip": "skip it", "next_day": "run on the next open day"},
+        default="skip",
     ),
-]  # fmt: skip
+]
 CatchUpField = Annotated[
     CatchUp,
     Field(
-        "Policy for missed times.", "latest", "Catch-up",
+        "Policy for missed times.",
+        "latest",
+        "Catch-up",
         choices={
             "none": "skip it and record it as missed",
             "latest": "run once, for the latest missed time",
@@ -247,25 +293,35 @@ CatchUpField = Annotated[
         },
         default="latest",
     ),
-]  # fmt: skip
+]
 CATCH_UP_WINDOW = Field(
-    "How far back to catch up.", None, "Catch-up, maximum age", least=0, none_means="no limit",
+    "How far back to catch up.",
+    None,
+    "Catch-up, maximum age",
+    least=0,
+    none_means="no limit",
     **_SPAN,
-)  # fmt: skip
+)
 CatchUpLimit = Annotated[
     int,
     Field(
-        "Maximum number of missed times to catch up.", 100, "Catch-up, maximum times", least=1,
-        most=_MOST, default=100,
+        "Maximum number of missed times to catch up.",
+        100,
+        "Catch-up, maximum times",
+        least=1,
+        most=_MOST,
+        default=100,
     ),
-]  # fmt: skip
+]
 GRACE = Field(
     "Lateness that still counts as on time.", 60.0, "Grace period", least=0, default=60.0, **_SPAN
 )
 OverlapField = Annotated[
     Overlap,
     Field(
-        "Policy while the previous run is unfinished.", "skip", "Overlap",
+        "Policy while the previous run is unfinished.",
+        "skip",
+        "Overlap",
         choices={
             "skip": "skip this time and record it",
             "queue_one": "wait for it; further times are skipped",
@@ -275,21 +331,29 @@ OverlapField = Annotated[
         },
         default="skip",
     ),
-]  # fmt: skip
+]
 MaxConcurrentRuns = Annotated[
     int,
     Field(
-        "Number of unfinished runs at which the overlap policy applies.", 1, "Concurrent runs",
-        least=1, most=_MOST, default=1,
+        "Number of unfinished runs at which the overlap policy applies.",
+        1,
+        "Concurrent runs",
+        least=1,
+        most=_MOST,
+        default=1,
     ),
-]  # fmt: skip
+]
 PauseAfterFailures = Annotated[
     int | None,
     Field(
-        "Pause after this many consecutive failures.", None, "Pause after failures", least=1,
-        most=_MOST, none_means="never",
+        "Pause after this many consecutive failures.",
+        None,
+        "Pause after failures",
+        least=1,
+        most=_MOST,
+        none_means="never",
     ),
-]  # fmt: skip
+]
 REQUIRES = Field(
     "Jobs and schedules that must have succeeded before, each in its last run or within a "
     "duration.",
@@ -311,10 +375,14 @@ PAYLOAD = Field(
 FillPriority = Annotated[
     int | None,
     Field(
-        "Priority of these runs; lower runs first.", 9, "Priority", least=0, most=9,
+        "Priority of these runs; lower runs first.",
+        9,
+        "Priority",
+        least=0,
+        most=9,
         none_means="the schedule's",
     ),
-]  # fmt: skip
+]
 QueueField = Annotated[
     str | None,
     Field("Queue of its runs.", None, "Queue", shortest=1, longest=100, metavar="QUEUE", **_JOBS),
@@ -328,13 +396,16 @@ MaxAttempts = Annotated[
     Field("Maximum attempts of its runs.", None, "Attempts", least=1, most=100, **_JOBS),
 ]
 TIMEOUT = Field(
-    "Timeout of each attempt of its runs.", None, "Timeout", least=0.001, most=YEAR,
-    metavar="DURATION", **_JOBS,
-)  # fmt: skip
+    "Timeout of each attempt of its runs.",
+    None,
+    "Timeout",
+    least=0.001,
+    most=YEAR,
+    metavar="DURATION",
+    **_JOBS,
+)
 RUN_TAGS = Field("Tags of its runs.", None, "Tags of its runs", shortest=1, longest=100, **_JOBS)
-RUN_METADATA = Field(
-    "Metadata of its runs.", None, "Metadata of its runs", is_long=True, **_JOBS
-)  # fmt: skip
+RUN_METADATA = Field("Metadata of its runs.", None, "Metadata of its runs", is_long=True, **_JOBS)
 TAGS = Field("Tags.", [], "Tags", shortest=1, longest=100, default=[])
 METADATA = Field("Custom metadata.", {}, "Metadata", is_long=True, default={})
 IS_ENABLED = Field("Whether the schedule is enabled.", True, "Enabled")
@@ -437,11 +508,16 @@ class PolicyKeywords(_Bounds, _Others, _ShortOfOthers, total=False):
 
 
 SHORT_NAMES = {
-    "every": "interval_seconds", "at": "run_at", "with_seconds": "has_seconds",
-    "jitter": "jitter_seconds", "catch_up_window": "catch_up_window_seconds",
-    "grace": "grace_seconds", "shadow": "is_shadow", "timeout": "timeout_seconds",
+    "every": "interval_seconds",
+    "at": "run_at",
+    "with_seconds": "has_seconds",
+    "jitter": "jitter_seconds",
+    "catch_up_window": "catch_up_window_seconds",
+    "grace": "grace_seconds",
+    "shadow": "is_shadow",
+    "timeout": "timeout_seconds",
     "enabled": "is_enabled",
-}  # fmt: skip
+}
 
 
 NewJob = Annotated[str | None, Field("New job.", "send_digest", shortest=1, metavar="JOB")]
@@ -449,9 +525,10 @@ Reset = Annotated[
     bool | list[str],
     Field(
         "Fields to reset to the values in the code.",
-        choices=dict.fromkeys(get_type_hints(ScheduleSettings), ""), metavar="FIELD|all",
+        choices=dict.fromkeys(get_type_hints(ScheduleSettings), ""),
+        metavar="FIELD|all",
     ),
-]  # fmt: skip
+]
 
 
 @cache

@@ -46,18 +46,24 @@ On = Annotated[
     str,
     Field(
         "Operations to watch; update[status]: only if one of these columns changed.",
-        "insert,update[status]", longest=2000, metavar="insert,update[COLUMNS],delete",
+        "insert,update[status]",
+        longest=2000,
+        metavar="insert,update[COLUMNS],delete",
     ),
     Check(_check_operations),
-]  # fmt: skip
+]
 When = Annotated[
     str | None,
     Field(
-        "Condition on columns of `new` and `old`. It cannot call functions.", "new.total > 100",
-        shortest=1, longest=10_000, none_means="all rows", metavar="EXPR",
+        "Condition on columns of `new` and `old`. It cannot call functions.",
+        "new.total > 100",
+        shortest=1,
+        longest=10_000,
+        none_means="all rows",
+        metavar="EXPR",
     ),
     Check(lambda _, text: watch_condition(text)),
-]  # fmt: skip
+]
 Columns = Annotated[
     list[str] | None,
     Field("Columns to include in the payload.", ["id", "status"], none_means="all"),
@@ -65,10 +71,11 @@ Columns = Annotated[
 EventName = Annotated[
     str | None,
     Field(
-        "Event name, followed by a dot and the operation. Default: the table name.", "orders",
+        "Event name, followed by a dot and the operation. Default: the table name.",
+        "orders",
         shortest=1,
     ),
-]  # fmt: skip
+]
 EventTenant = Annotated[str, Field("Tenant of the events.", "")]
 TenantColumn = Annotated[
     str | None,

@@ -111,8 +111,9 @@ class CleanupCommands(Commands):
         or a value is invalid, and WrongState if the name is taken."""
         age = read_duration(older_than_seconds) or 0.0
         rule: dict[str, Any] = {
-            "column": column, "older_than": int(age) if age.is_integer() else age
-        }  # fmt: skip
+            "column": column,
+            "older_than": int(age) if age.is_integer() else age,
+        }
         if where is not None and where.strip():
             rule["where"] = parse_condition(where)
         plan = self._add(table, rule, name, cron, timezone, description)

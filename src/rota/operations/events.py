@@ -104,9 +104,16 @@ class EventCommands(Commands):
         self._registry, self._config, self._reader = registry, config, reader
 
     @operation(
-        says=_emitted, has_target=False, creates=True, title="Emit an event", status=201,
-        may_conflict=False, shown=Emitted, leads_to="event_id", is_reason_optional=True,
-    )  # fmt: skip
+        says=_emitted,
+        has_target=False,
+        creates=True,
+        title="Emit an event",
+        status=201,
+        may_conflict=False,
+        shown=Emitted,
+        leads_to="event_id",
+        is_reason_optional=True,
+    )
     def emit(
         self,
         event: EventName,
@@ -125,9 +132,15 @@ class EventCommands(Commands):
 
         The audit and the runs record who did it."""
         params = event_parameters(
-            event, payload, tenant=tenant, key=key, key_keep=key_seconds,
-            key_period=period_seconds, hook=hook, metadata=with_carrier(metadata),
-        )  # fmt: skip
+            event,
+            payload,
+            tenant=tenant,
+            key=key,
+            key_keep=key_seconds,
+            key_period=period_seconds,
+            hook=hook,
+            metadata=with_carrier(metadata),
+        )
         return with_new(self._registry, self._config, self._emit(params, reason))
 
     def _emit(self, params: dict[str, Any], reason: str | None) -> Plan[Started]:
@@ -211,9 +224,13 @@ class EventCommands(Commands):
         return events.list_bindings(event, job)
 
     @operation(
-        says=_replayed, has_target=False, title="Replay events", is_reason_optional=True,
-        code="replay_events", may_conflict=False,
-    )  # fmt: skip
+        says=_replayed,
+        has_target=False,
+        title="Replay events",
+        is_reason_optional=True,
+        code="replay_events",
+        may_conflict=False,
+    )
     def replay(
         self,
         job: ReplayJob,
@@ -233,10 +250,18 @@ class EventCommands(Commands):
             raise InputError("select events by event or by ids, one of them", field="event")
         return (
             yield from events.replay_events(
-                job, event=event, ids=ids, since=since, until=until, tenant=tenant, again=again,
-                dry_run=dry_run, reason=reason, actor=self.actor,
+                job,
+                event=event,
+                ids=ids,
+                since=since,
+                until=until,
+                tenant=tenant,
+                again=again,
+                dry_run=dry_run,
+                reason=reason,
+                actor=self.actor,
             )
-        )  # fmt: skip
+        )
 
     @reading(FilterError)
     def refusals(

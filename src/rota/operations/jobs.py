@@ -59,9 +59,10 @@ Reset = Annotated[
     bool | list[str],
     Field(
         "Fields to reset to the values in the code.",
-        choices=dict.fromkeys(RESETTABLE, ""), metavar="FIELD|all",
+        choices=dict.fromkeys(RESETTABLE, ""),
+        metavar="FIELD|all",
     ),
-]  # fmt: skip
+]
 
 
 def _created(job: JobInfo, is_changed: bool, at: ShowTime) -> str:
@@ -229,9 +230,13 @@ class JobCommands(Commands):
         return (yield from self._set_enabled(name, False, reason))
 
     @operation(
-        says=_deleted, asks=_before_delete, asks_about="use", is_dangerous=True,
-        result_name="cancelled_runs", example=0,
-    )  # fmt: skip
+        says=_deleted,
+        asks=_before_delete,
+        asks_about="use",
+        is_dangerous=True,
+        result_name="cancelled_runs",
+        example=0,
+    )
     def delete(
         self,
         name: JobName,
@@ -252,9 +257,12 @@ class JobCommands(Commands):
         return int((yield from call("delete_job", **given, actor=self.actor)))
 
     @operation(
-        says=_renamed, asks=_before_rename, result_name="moved_runs", example=12,
+        says=_renamed,
+        asks=_before_rename,
+        result_name="moved_runs",
+        example=12,
         renames_to="new_name",
-    )  # fmt: skip
+    )
     def rename(self, name: JobName, new_name: NewName, *, reason: Reason = None) -> Plan[int]:
         """Rename a job with its overrides, schedules, limits and unfinished runs. Enqueues under
         the old name continue to work, and its history is found under both names.
@@ -273,11 +281,14 @@ class JobCommands(Commands):
         ]
         queues = [
             {"name": one.key[-1], "max_waiting": one.value[0], "when_full": one.value[1]}
-            for kind in self.registry.kinds if kind.noun == "queues" for one in kind.said()
-        ]  # fmt: skip
+            for kind in self.registry.kinds
+            if kind.noun == "queues"
+            for one in kind.said()
+        ]
         others = {
-            "declared": json.dumps(declared, ensure_ascii=False), "queues": json.dumps(queues),
-        }  # fmt: skip
+            "declared": json.dumps(declared, ensure_ascii=False),
+            "queues": json.dumps(queues),
+        }
         return jobs.plan_jobs(whole(self.registry, self.config) | others)
 
     @command

@@ -51,10 +51,13 @@ Version = Annotated[
 PauseEnd = Annotated[
     Moment | None,
     Field(
-        "Resume automatically at this time or after this duration.", "2h", label="Until",
-        none_means="until it is resumed", metavar="2h|TIME",
+        "Resume automatically at this time or after this duration.",
+        "2h",
+        label="Until",
+        none_means="until it is resumed",
+        metavar="2h|TIME",
     ),
-]  # fmt: skip
+]
 # Arguments that each interface has its own place for.
 COMMON = ("tenant", "reason", "version")
 

@@ -72,10 +72,17 @@ class WatchCommands(Commands):
         ownership of the table. Adding the same watch again changes nothing."""
         operations, update_of = read_operations(on)
         added = call(
-            "watch_table", table_name=table, operations=operations, update_of=update_of,
-            condition=when, columns=columns, event=event, tenant=tenant,
-            tenant_column=tenant_column, actor=self.actor,
-        )  # fmt: skip
+            "watch_table",
+            table_name=table,
+            operations=operations,
+            update_of=update_of,
+            condition=when,
+            columns=columns,
+            event=event,
+            tenant=tenant,
+            tenant_column=tenant_column,
+            actor=self.actor,
+        )
         return (yield from find_watch((yield from because(reason, added))))
 
     @operation(says=_removed, asks=_before_remove, is_dangerous=True, is_reason_optional=True)

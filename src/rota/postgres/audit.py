@@ -31,10 +31,16 @@ def write_audit(
     tenant: str | None = None,
 ) -> Plan[None]:
     yield from call(
-        "write_audit", actor=actor, action=action, object_type=object_type, object_id=object_id,
+        "write_audit",
+        actor=actor,
+        action=action,
+        object_type=object_type,
+        object_id=object_id,
         before=None if before is None else json.dumps(before),
-        after=None if after is None else json.dumps(after), reason=reason, tenant=tenant,
-    )  # fmt: skip
+        after=None if after is None else json.dumps(after),
+        reason=reason,
+        tenant=tenant,
+    )
 
 
 def act_as(actor: str | None) -> Plan[None]:
@@ -75,10 +81,15 @@ def page_audit(
     statement = "audit/list_oldest" if order == "oldest" else "audit/list"
     return (
         yield from read_page(
-            statement, params, AuditEntry, order=order, cursor=cursor, limit=limit,
+            statement,
+            params,
+            AuditEntry,
+            order=order,
+            cursor=cursor,
+            limit=limit,
             most_bytes=None if value_bytes is None else PAGE_BYTES,
         )
-    )  # fmt: skip
+    )
 
 
 def find_entry(entry_id: int) -> Plan[AuditEntry]:

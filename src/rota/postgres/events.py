@@ -54,9 +54,14 @@ def emit_event(
         "runs": [row["run_id"] for row in rows if row["run_id"] and not row["is_duplicate"]],
     }
     yield from write_audit(
-        actor, "event.emitted", "event", params["event"], after=after, reason=reason,
+        actor,
+        "event.emitted",
+        "event",
+        params["event"],
+        after=after,
+        reason=reason,
         tenant=params["tenant"],
-    )  # fmt: skip
+    )
     return rows
 
 
@@ -85,10 +90,15 @@ def page_events(
     params |= {"tenants": tenants, "value_bytes": value_bytes}
     return (
         yield from read_page(
-            statement, params, EventInfo, order=order, cursor=cursor, limit=limit,
+            statement,
+            params,
+            EventInfo,
+            order=order,
+            cursor=cursor,
+            limit=limit,
             most_bytes=None if value_bytes is None else PAGE_BYTES,
         )
-    )  # fmt: skip
+    )
 
 
 def _is_by_name(params: Mapping[str, Any]) -> bool:

@@ -59,11 +59,16 @@ def put_queue(
     return bool(
         (
             yield from call(
-                "put_queue", queue=name, max_waiting=max_waiting, when_full=when_full, actor=actor,
-                application=application, build=build,
+                "put_queue",
+                queue=name,
+                max_waiting=max_waiting,
+                when_full=when_full,
+                actor=actor,
+                application=application,
+                build=build,
             )
         )
-    )  # fmt: skip
+    )
 
 
 def busy_queues() -> Query[list[str]]:

@@ -26,9 +26,17 @@ Kind = Literal["cron", "interval", "once"]
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _GAPS, _FOLDS = get_args(Gap), get_args(Fold)
 _WORDS = (
-    "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
-    "with_seconds", "anchor",
-)  # fmt: skip
+    "cron",
+    "interval_seconds",
+    "run_at",
+    "timezone",
+    "gap",
+    "fold",
+    "start_at",
+    "end_at",
+    "with_seconds",
+    "anchor",
+)
 _TICK = timedelta(microseconds=1)
 # Periods before the end that are searched for the latest time, without listing all earlier ones.
 _LOOKS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), timedelta(days=366))
@@ -106,9 +114,18 @@ class Timing:
         """Return the timing of a schedule, cached: ticks need the same ones again and again. The
         zone is part of the key, so that reloaded zone data takes effect."""
         return _of(
-            zone(it.timezone), it.cron, it.interval_seconds, it.run_at, it.timezone, it.gap,
-            it.fold, it.start_at, it.end_at, it.has_seconds, it.anchor_at,
-        )  # fmt: skip
+            zone(it.timezone),
+            it.cron,
+            it.interval_seconds,
+            it.run_at,
+            it.timezone,
+            it.gap,
+            it.fold,
+            it.start_at,
+            it.end_at,
+            it.has_seconds,
+            it.anchor_at,
+        )
 
     def _rule(self) -> CronRule | IntervalRule | OnceRule:
         tz = zone(self.timezone)  # checked for every kind: times are shown in it

@@ -13,16 +13,38 @@ from rota.web.schedule_values import label_of, value_of
 # What the action and its object already say, and what is bookkeeping.
 _SAID = frozenset(
     {
-        "name", "tenant", "state", "is_paused", "paused_by", "paused_at", "pause_reason", "reason",
-        "is_enabled", "version", "code", "edited_fields", "edited", "updated_by", "updated_at",
-        "created_by", "created_at", "declared_by", "is_declared", "has_seconds", "is_draining",
+        "name",
+        "tenant",
+        "state",
+        "is_paused",
+        "paused_by",
+        "paused_at",
+        "pause_reason",
+        "reason",
+        "is_enabled",
+        "version",
+        "code",
+        "edited_fields",
+        "edited",
+        "updated_by",
+        "updated_at",
+        "created_by",
+        "created_at",
+        "declared_by",
+        "is_declared",
+        "has_seconds",
+        "is_draining",
         "run_id",
     }
-)  # fmt: skip
+)
 # What a new schedule, limit or job has unless something else was chosen.
 _USUAL: dict[str, Any] = defaults() | {
-    "is_enabled": True, "on_full": "wait", "when_full": "refuse", "queue": "default", "weight": 1,
-}  # fmt: skip
+    "is_enabled": True,
+    "on_full": "wait",
+    "when_full": "refuse",
+    "queue": "default",
+    "weight": 1,
+}
 _NOTHING: tuple[Any, ...] = (None, "", [], {}, False, 0)
 _SWITCHES = ("paused", "resumed", "enabled", "disabled", "drained")
 _MOST_WORDS, _LONGEST = 6, 80
@@ -80,5 +102,8 @@ def _folded(deed: list[AuditEntry]) -> list[list[AuditEntry]]:
 
 def _is_same(one: AuditEntry, other: AuditEntry) -> bool:
     return (one.actor, one.action, one.object_type, one.reason) == (
-        other.actor, other.action, other.object_type, other.reason
-    ) and abs(one.at - other.at) <= _GAP  # fmt: skip
+        other.actor,
+        other.action,
+        other.object_type,
+        other.reason,
+    ) and abs(one.at - other.at) <= _GAP

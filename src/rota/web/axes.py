@@ -16,8 +16,25 @@ CAPTIONS: dict[Unit, str] = {"rate": "per min", "count": "attempts"}
 _MOST_PARTS, _MOST_TICKS = 4, 7
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _SECONDS = (
-    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
-)  # fmt: skip
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10_800,
+    21_600,
+    43_200,
+    86_400,
+)
 _TICKS = (*(it for it in _SECONDS if it >= _MINUTE), 2 * _DAY, 5 * _DAY, 7 * _DAY, 30 * _DAY)
 
 

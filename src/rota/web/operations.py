@@ -152,10 +152,14 @@ class OperationForm:
         return [
             *(input_of(one, texts.get(one.name, ""), wrong.get(one.name)) for one in self._inputs),
             Input(
-                "reason", "Reason", texts.get("reason", ""), "kept in the audit",
-                is_required=not self._operation.is_reason_optional, error=wrong.get("reason"),
+                "reason",
+                "Reason",
+                texts.get("reason", ""),
+                "kept in the audit",
+                is_required=not self._operation.is_reason_optional,
+                error=wrong.get("reason"),
             ),
-        ]  # fmt: skip
+        ]
 
     def _is_new(self, request: Request) -> bool:
         return self._key not in request.path_params

@@ -53,9 +53,15 @@ async def list_errors(
     """
     kind = f"errors {order}"
     found = await scope.errors.page(
-        standings=tuple(standing) if standing else None, job=job, text=text, system=system,
-        since=since, order=order, cursor=read_cursor(kind, cursor, float, str), limit=limit,
-    )  # fmt: skip
+        standings=tuple(standing) if standing else None,
+        job=job,
+        text=text,
+        system=system,
+        since=since,
+        order=order,
+        cursor=read_cursor(kind, cursor, float, str),
+        limit=limit,
+    )
     return error_page(kind, found)
 
 

@@ -14,6 +14,11 @@ routes = routes_of("events", int)
 
 add_read(routes, "/events/bindings", "list_event_bindings", "events", EventCommands.bindings)
 add_page(
-    routes, "/events/refusals", "list_refusals", "events", plan_behind(EventCommands.refusals),
-    Refusal, (datetime, str, str, str, str),
-)  # fmt: skip
+    routes,
+    "/events/refusals",
+    "list_refusals",
+    "events",
+    plan_behind(EventCommands.refusals),
+    Refusal,
+    (datetime, str, str, str, str),
+)

@@ -32,7 +32,10 @@ add_read(routes, "/retention/plan", "plan_retention", "retention", RetentionComm
 # By hand: it has no target, and takes its time.
 _RUN_PARAMETERS = [query_of(one) for one in arguments_of(_RUN)]
 add_route(
-    routes, "/retention/run",
+    routes,
+    "/retention/run",
     shaped(_run, "run_retention", f"{summary_of(_RUN)} {_ABOUT}", _RUN_PARAMETERS),
-    view_of(RetentionResult), problems(409), "POST",
-)  # fmt: skip
+    view_of(RetentionResult),
+    problems(409),
+    "POST",
+)

@@ -65,9 +65,17 @@ async def list_occurrences(
     kind = f"history {order}" if is_whole else f"occurrences {order}"
     place = (datetime, int, int) if is_whole else (datetime, int)
     found = await scope.schedules.history_page(
-        name, tenant=tenant, decision=decision, since=since, before=until, only=only,
-        manual=manual, order=order, cursor=read_cursor(kind, cursor, *place), limit=limit,
-    )  # fmt: skip
+        name,
+        tenant=tenant,
+        decision=decision,
+        since=since,
+        before=until,
+        only=only,
+        manual=manual,
+        order=order,
+        cursor=read_cursor(kind, cursor, *place),
+        limit=limit,
+    )
     return page_of(kind, found)
 
 

@@ -41,12 +41,15 @@ def list_cleanups(ctx: typer.Context, absolute: Absolute = False, json: Json = F
     else:
         rows = [
             (
-                item.name, item.state, "; ".join(map(_rule, item.rules)), item.timing,
+                item.name,
+                item.state,
+                "; ".join(map(_rule, item.rules)),
+                item.timing,
                 times.shown(item.last_run_at, now, absolute),
                 times.shown(item.next_run_at, now, absolute),
             )
             for item in found
-        ]  # fmt: skip
+        ]
         table(("NAME", "STATE", "DELETES", "WHEN", "LAST RUN", "NEXT RUN"), rows)
 
 

@@ -36,11 +36,15 @@ def _list(ctx: typer.Context, app: App, found: list[EventInfo], given: dict[str,
     is_shared = any(event.tenant for event in found)
     rows = [
         (
-            one.id, times.shown(one.at, now, is_absolute), *([one.tenant] if is_shared else []),
-            one.name, where_from(one.source), started(one),
+            one.id,
+            times.shown(one.at, now, is_absolute),
+            *([one.tenant] if is_shared else []),
+            one.name,
+            where_from(one.source),
+            started(one),
         )
         for one in found
-    ]  # fmt: skip
+    ]
     table(WITH_TENANT if is_shared else HEADERS, rows)
 
 
@@ -83,10 +87,14 @@ def _bindings(ctx: typer.Context, app: App, found: list[BindingInfo]) -> None:
         remark("no bindings match" if is_filtered else "no job is bound to an event")
         return
     rows = [
-        (binding.pattern, binding.job, compact(binding.filter) if binding.filter else "",
-         "" if binding.is_enabled else "job disabled: its runs wait")
+        (
+            binding.pattern,
+            binding.job,
+            compact(binding.filter) if binding.filter else "",
+            "" if binding.is_enabled else "job disabled: its runs wait",
+        )
         for binding in found
-    ]  # fmt: skip
+    ]
     table(("EVENT", "JOB", "FILTER", "NOTE"), rows)
 
 

@@ -30,12 +30,16 @@ def list_watches(ctx: typer.Context, absolute: Absolute = False, json: Json = Fa
     else:
         rows = [
             (
-                it.id, it.table_name, it.watched, f"{it.event}.*", it.condition or "",
+                it.id,
+                it.table_name,
+                it.watched,
+                f"{it.event}.*",
+                it.condition or "",
                 f"{it.created_by} {times.shown(it.created_at, now, absolute)}",
                 "; ".join(it.drift),
             )
             for it in found
-        ]  # fmt: skip
+        ]
         table(("ID>", "TABLE", "ON", "EVENT", "WHEN", "BY", "DRIFT"), rows)
         if any(it.drift for it in found):
             remark(

@@ -168,8 +168,10 @@ def _act_on_ids(
 ) -> int:
     runs = app.runs.by(actor()).sync
     act: dict[str, Any] = {
-        "cancel": runs.cancel_many, "retry": runs.retry_many, "delete": runs.delete_many
-    }  # fmt: skip
+        "cancel": runs.cancel_many,
+        "retry": runs.retry_many,
+        "delete": runs.delete_many,
+    }
     with progress(f"{_DOING[action]} runs", len(ids)) as bar:
         result = act[action](
             ids, dry_run=dry_run, reason=how.reason, on_progress=bar.advance, **how.retrial

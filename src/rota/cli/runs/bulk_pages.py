@@ -20,9 +20,17 @@ PAST = {"cancel": "cancelled", "retry": "retried", "delete": "deleted"}
 
 def row(action: BulkAction, now: datetime, is_absolute: bool) -> tuple[object, ...]:
     return (
-        action.id, action.state, action.verb, action.done, total(action), action.skipped,
-        action.failed, action.actor, times.shown(action.created_at, now, is_absolute), news(action),
-    )  # fmt: skip
+        action.id,
+        action.state,
+        action.verb,
+        action.done,
+        total(action),
+        action.skipped,
+        action.failed,
+        action.actor,
+        times.shown(action.created_at, now, is_absolute),
+        news(action),
+    )
 
 
 def total(action: BulkAction) -> str:

@@ -44,12 +44,17 @@ def print_list(found: list[RunInfo], now: datetime, is_absolute: bool) -> None:
     is_shared = any(run.tenant for run in found)
     rows = [
         (
-            run.id, run.state, *([run.tenant] if is_shared else []), run.job, run.queue,
-            _attempts(run), times.shown(run.created_at, now, is_absolute),
+            run.id,
+            run.state,
+            *([run.tenant] if is_shared else []),
+            run.job,
+            run.queue,
+            _attempts(run),
+            times.shown(run.created_at, now, is_absolute),
             news(run, now, is_absolute),
         )
         for run in found
-    ]  # fmt: skip
+    ]
     table(WITH_TENANT if is_shared else HEADERS, rows)
 
 
@@ -160,11 +165,15 @@ def _json_section(title: str, value: Any) -> None:
 def _print_attempts(attempts: list[AttemptInfo]) -> None:
     rows = [
         (
-            attempt.attempt, attempt.state, attempt.worker, times.absolute(attempt.started_at),
-            times.took(attempt.duration_ms), _attempt_news(attempt),
+            attempt.attempt,
+            attempt.state,
+            attempt.worker,
+            times.absolute(attempt.started_at),
+            times.took(attempt.duration_ms),
+            _attempt_news(attempt),
         )
         for attempt in attempts
-    ]  # fmt: skip
+    ]
     table(("#>", "STATE", "WORKER>", "STARTED", "TOOK>", "DETAILS"), rows)
 
 

@@ -119,8 +119,11 @@ def _shown(it: Argument, value: Any) -> str:
 
 _ABOVE = ("cron", "interval_seconds", "run_at", "init", "timezone", "description", "is_enabled")
 _ONLY_WITH = {
-    "gap": "cron", "fold": "cron", "every_from": "interval_seconds", "on_closed": "calendar",
-}  # fmt: skip
+    "gap": "cron",
+    "fold": "cron",
+    "every_from": "interval_seconds",
+    "on_closed": "calendar",
+}
 
 
 def _standing(one: ScheduleInfo, now: datetime) -> list[tuple[str, object]]:

@@ -18,16 +18,12 @@ from rota.model.cursors import read_cursor, write_cursor
 _LIMIT_HELP = "Maximum number of results."
 _AFTER_HELP = "Show the next page: the cursor printed below the previous one."
 
-Limit = Annotated[
-    int, typer.Option("--limit", min=1, max=1000, metavar="N", help=_LIMIT_HELP)
-]  # fmt: skip
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help=_LIMIT_HELP)]
 # For records that people define: there are hundreds, and programs want them all.
 LongLimit = Annotated[
     int, typer.Option("--limit", min=1, max=10_000, metavar="N", help=_LIMIT_HELP)
-]  # fmt: skip
-AfterId = Annotated[
-    int | None, typer.Option("--after", min=0, metavar="CURSOR", help=_AFTER_HELP)
-]  # fmt: skip
+]
+AfterId = Annotated[int | None, typer.Option("--after", min=0, metavar="CURSOR", help=_AFTER_HELP)]
 After = Annotated[str | None, typer.Option("--after", metavar="CURSOR", help=_AFTER_HELP)]
 
 NEWEST = ("newest", "oldest")

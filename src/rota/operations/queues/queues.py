@@ -159,11 +159,14 @@ class QueueCommands(Commands):
         return int(
             (
                 yield from call(
-                    "start_bulk_action", verb="cancel", filter=chosen, reason=reason,
+                    "start_bulk_action",
+                    verb="cancel",
+                    filter=chosen,
+                    reason=reason,
                     actor=self.actor,
                 )
             )
-        )  # fmt: skip
+        )
 
 
 class Queues(QueueCommands, AsyncCommands):

@@ -79,9 +79,13 @@ class ErrorCommands(Commands):
         """One page of that list, the number of groups by standing, and the cursor of the next page.
         Without `since`, `counted` is the range of the counts."""
         return error_groups.page_errors(
-            filters, since=since or counted, is_active=since is not None, order=order,
-            cursor=cursor, limit=limit,
-        )  # fmt: skip
+            filters,
+            since=since or counted,
+            is_active=since is not None,
+            order=order,
+            cursor=cursor,
+            limit=limit,
+        )
 
     @command
     def standings(self, **filters: Unpack[ErrorFilters]) -> Plan[dict[str, int]]:

@@ -164,9 +164,12 @@ class RunCommands(BatchCommands):
         return self._enqueue(job, payload, options)
 
     @operation(
-        says=said.cancelled, asks=said.before_cancel, is_reason_optional=True, by_hand=("cli",),
+        says=said.cancelled,
+        asks=said.before_cancel,
+        is_reason_optional=True,
+        by_hand=("cli",),
         example="cancelled",
-    )  # fmt: skip
+    )
     def cancel(self, run_id: RunId, reason: Reason = None) -> Plan[Cancelled]:
         """Cancel a run: at once if it is waiting; if it is running, its worker is asked to stop.
 
@@ -177,9 +180,12 @@ class RunCommands(BatchCommands):
         return answer
 
     @operation(
-        says=said.deleted, asks=said.before_delete, is_reason_optional=True, is_dangerous=True,
+        says=said.deleted,
+        asks=said.before_delete,
+        is_reason_optional=True,
+        is_dangerous=True,
         by_hand=("cli",),
-    )  # fmt: skip
+    )
     def delete(self, run_id: RunId, reason: Reason = None) -> Plan[None]:
         """Delete a finished run with its attempts and log lines.
 

@@ -177,9 +177,13 @@ class DeclaredSchedules:
         ordered = [(*key, said(wanted[key])) for key in sorted(wanted)]
         for first in range(0, len(ordered), _PORTION):
             written += yield from put_schedules(
-                ordered[first : first + _PORTION], actor=ACTOR, build=build,
-                application=registry.application, at_start=at_start, forced=forced,
-            )  # fmt: skip
+                ordered[first : first + _PORTION],
+                actor=ACTOR,
+                build=build,
+                application=registry.application,
+                at_start=at_start,
+                forced=forced,
+            )
         return written
 
     def _check_payloads(

@@ -131,9 +131,9 @@ def backfill(
     _check_period(first, last, now)
     calendar = yield from _calendar(schedule.calendar)
     wanted = times.to_fill(schedule, first, last, calendar)
-    ran = set() if options.again else (
-        yield from schedules.times_that_ran(schedule.id, first, last)
-    )  # fmt: skip
+    ran = (
+        set() if options.again else (yield from schedules.times_that_ran(schedule.id, first, last))
+    )
     found = [at for at in wanted if at not in ran]
     left_out = [at for at in wanted if at in ran]
     answer = BackfillInfo(name, first, last, found, len(left_out), True, ran=left_out)
@@ -150,9 +150,15 @@ def _fill(
     actor: str | None,
 ) -> Plan[BackfillInfo]:
     given = schedules.Backfill(
-        schedule.name, schedule.tenant, answer.from_at, answer.until_at, options.priority,
-        options.reason, actor, len(answer.times),
-    )  # fmt: skip
+        schedule.name,
+        schedule.tenant,
+        answer.from_at,
+        answer.until_at,
+        options.priority,
+        options.reason,
+        actor,
+        len(answer.times),
+    )
     step = timedelta(minutes=1 / options.rate) if options.rate else timedelta()
     since = times.intervals(schedule, answer.times)
     number: int | None = None

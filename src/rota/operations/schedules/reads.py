@@ -54,7 +54,7 @@ LoadZone = Annotated[
     Field(
         "Time zone of the days and times.", "Europe/Paris", shortest=1, longest=100, metavar="ZONE"
     ),
-]  # fmt: skip
+]
 PileUp = Annotated[
     int, Field("Starts per minute that count as a pile-up.", 5, least=2, most=10_000)
 ]
@@ -155,8 +155,12 @@ class ScheduleReads(Commands):
         only times that a backfill has filled in. `manual=True` adds what people ran beside its
         times, at the time they asked: `decision` is `triggered` or `backfilled`."""
         window: ledger.LedgerFilter = {
-            "decision": decision, "since": since, "before": before, "only": only, "manual": manual,
-        }  # fmt: skip
+            "decision": decision,
+            "since": since,
+            "before": before,
+            "only": only,
+            "manual": manual,
+        }
         return ledger.history(name, tenant, window, order, limit)
 
     @command
@@ -176,8 +180,12 @@ class ScheduleReads(Commands):
     ) -> Plan[Page[OccurrenceInfo]]:
         """One page of that list, with the cursor of the next."""
         window: ledger.LedgerFilter = {
-            "decision": decision, "since": since, "before": before, "only": only, "manual": manual,
-        }  # fmt: skip
+            "decision": decision,
+            "since": since,
+            "before": before,
+            "only": only,
+            "manual": manual,
+        }
         return ledger.history_page(name, tenant, window, order, cursor, limit)
 
     @command

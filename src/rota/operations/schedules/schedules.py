@@ -52,10 +52,12 @@ T = TypeVar("T")
 NextTime = Annotated[
     Moment | None,
     Field(
-        "Next run time: a time, or a duration from now.", "30min", metavar="30m|TIME",
+        "Next run time: a time, or a duration from now.",
+        "30min",
+        metavar="30m|TIME",
         none_means="the time that its timing gives",
     ),
-]  # fmt: skip
+]
 CatchUpPause = Annotated[
     bool,
     Field(
@@ -299,9 +301,12 @@ class ScheduleCommands(ScheduleReads):
         return because(reason, self._reschedule(name, tenant, at))
 
     @operation(
-        says=_deleted, is_dangerous=True, is_reason_optional=True, result_name="cancelled_runs",
+        says=_deleted,
+        is_dangerous=True,
+        is_reason_optional=True,
+        result_name="cancelled_runs",
         example=0,
-    )  # fmt: skip
+    )
     def delete(
         self,
         name: ScheduleName,

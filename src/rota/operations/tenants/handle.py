@@ -93,9 +93,16 @@ class Tenant(TenantCommandSets):
     ) -> Started:
         """Like `app.emit`, for this tenant."""
         return await self._emitter.send(
-            event, payload, connection, tenant=self.name, key=key, key_keep=key_keep,
-            key_period=key_period, metadata=metadata, hook=hook,
-        )  # fmt: skip
+            event,
+            payload,
+            connection,
+            tenant=self.name,
+            key=key,
+            key_keep=key_keep,
+            key_period=key_period,
+            metadata=metadata,
+            hook=hook,
+        )
 
     def emit_sync(
         self,
@@ -110,9 +117,16 @@ class Tenant(TenantCommandSets):
         connection: Any = None,
     ) -> Started:
         return self._emitter.send_sync(
-            event, payload, connection, tenant=self.name, key=key, key_keep=key_keep,
-            key_period=key_period, metadata=metadata, hook=hook,
-        )  # fmt: skip
+            event,
+            payload,
+            connection,
+            tenant=self.name,
+            key=key,
+            key_keep=key_keep,
+            key_period=key_period,
+            metadata=metadata,
+            hook=hook,
+        )
 
     # Schedules.
 

@@ -30,9 +30,17 @@ from rota.timing.describe import describe
 from rota.timing.timing import Timing
 
 _TIMING = (
-    "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
-    "has_seconds", "anchor_at",
-)  # fmt: skip
+    "cron",
+    "interval_seconds",
+    "run_at",
+    "timezone",
+    "gap",
+    "fold",
+    "start_at",
+    "end_at",
+    "has_seconds",
+    "anchor_at",
+)
 _STRIP_DAYS = 31
 MOST_COUNTED = 20_000
 _INITS = {

@@ -161,9 +161,13 @@ def page_exceptions(
     """Return a page of occurrences with another decision than `ran`, or of backfilled ones
     (`only`), among the next MOST_SEARCHED rows."""
     params = {
-        "ids": list(schedule_ids), "only": only, "since": since, "before": before,
-        "most": MOST_SEARCHED, "value_bytes": LISTED_BYTES,
-    }  # fmt: skip
+        "ids": list(schedule_ids),
+        "only": only,
+        "since": since,
+        "before": before,
+        "most": MOST_SEARCHED,
+        "value_bytes": LISTED_BYTES,
+    }
     return read_page(
         "schedules/history_only",
         params,
@@ -187,9 +191,12 @@ def page_history(
     order = check_order(order, TimeOrder)
     statement = "schedules/history_oldest" if order == "oldest" else "schedules/history"
     params = {
-        "ids": list(schedule_ids), "decision": decision, "since": since, "before": before,
+        "ids": list(schedule_ids),
+        "decision": decision,
+        "since": since,
+        "before": before,
         "value_bytes": LISTED_BYTES,
-    }  # fmt: skip
+    }
     return read_page(statement, params, OccurrenceInfo, order=order, cursor=cursor, limit=limit)
 
 

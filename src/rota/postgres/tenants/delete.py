@@ -16,11 +16,27 @@ from rota.postgres.tenants.tenants import find_tenant
 # In this order: schedules before the runs that they would create, and their records before their
 # names.
 PARTS = (
-    "schedules", "open_runs", "ended_runs", "keys", "events", "event_keys", "limits",
-    "limit_slots", "limit_releases", "hook_refusals", "ledger",
-    "backfill_times", "backfills", "schedule_days", "init_runs", "deleted_schedules",
-    "tenant_days", "tenant_changes", "tenant_depths", "bulk_actions",
-)  # fmt: skip
+    "schedules",
+    "open_runs",
+    "ended_runs",
+    "keys",
+    "events",
+    "event_keys",
+    "limits",
+    "limit_slots",
+    "limit_releases",
+    "hook_refusals",
+    "ledger",
+    "backfill_times",
+    "backfills",
+    "schedule_days",
+    "init_runs",
+    "deleted_schedules",
+    "tenant_days",
+    "tenant_changes",
+    "tenant_depths",
+    "bulk_actions",
+)
 _BATCH = 1000
 _CANCEL_SECONDS = 60.0
 _LOOK_SECONDS = 0.5
@@ -65,14 +81,22 @@ class Deletion:
         kept = {part: count for part, count in self._removed.items() if count}
         if is_done:
             yield from call(
-                "forget_tenant", of_tenant=self._name, removed=json.dumps(kept),
-                reason=self._reason, actor=self._actor,
-            )  # fmt: skip
+                "forget_tenant",
+                of_tenant=self._name,
+                removed=json.dumps(kept),
+                reason=self._reason,
+                actor=self._actor,
+            )
         else:
             yield from write_audit(
-                self._actor, "tenant.deleting", "tenant", self._name, before=kept,
-                reason=self._reason, tenant=self._name,
-            )  # fmt: skip
+                self._actor,
+                "tenant.deleting",
+                "tenant",
+                self._name,
+                before=kept,
+                reason=self._reason,
+                tenant=self._name,
+            )
         return TenantRemoval(self._name, is_done, kept)
 
     def _remove(self) -> Steps[bool]:

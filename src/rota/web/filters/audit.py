@@ -15,9 +15,19 @@ class AuditQuery(ListQuery):
     FILTERS: ClassVar = AuditFilters
     SPANS: ClassVar = {"": "Any time", "24h": "24 h", "7d": "7 d", "30d": "30 d"}
     NOUNS = (
-        "run", "schedule", "job", "queue", "tenant", "limit", "worker", "calendar", "error",
-        "bulk", "event", "watch",
-    )  # fmt: skip
+        "run",
+        "schedule",
+        "job",
+        "queue",
+        "tenant",
+        "limit",
+        "worker",
+        "calendar",
+        "error",
+        "bulk",
+        "event",
+        "watch",
+    )
 
 
 class EventQuery(ListQuery):

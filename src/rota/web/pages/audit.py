@@ -26,10 +26,19 @@ _KIND = "audit newest"
 _LONG = 20_000
 # The path of a record's page, by its noun.
 _PLACES = {
-    "run": "/runs", "job": "/jobs", "queue": "/queues", "worker": "/workers", "bulk": "/bulk",
-    "error": "/errors", "schedule": "/schedules", "tenant": "/tenants", "limit": "/limits",
-    "calendar": "/calendars", "event": "/events", "watch": "/watches",
-}  # fmt: skip
+    "run": "/runs",
+    "job": "/jobs",
+    "queue": "/queues",
+    "worker": "/workers",
+    "bulk": "/bulk",
+    "error": "/errors",
+    "schedule": "/schedules",
+    "tenant": "/tenants",
+    "limit": "/limits",
+    "calendar": "/calendars",
+    "event": "/events",
+    "watch": "/watches",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,12 @@ class CalendarQuery:
     @property
     def filters(self) -> ScheduleFilters:
         return {
-            "text": self.text, "job": self.job, "queue": self.queue, "tag": self.tag,
+            "text": self.text,
+            "job": self.job,
+            "queue": self.queue,
+            "tag": self.tag,
             "tenant": self.tenant,
-        }  # fmt: skip
+        }
 
     @property
     def tokens(self) -> list[tuple[str, str, str]]:
@@ -62,9 +65,14 @@ class CalendarQuery:
 
     def path(self, **changes: str | int | None) -> str:
         given = {
-            "days": None if self.days == 7 else self.days, "text": self.text, "job": self.job,
-            "queue": self.queue, "tag": self.tag, "tenant": self.tenant, "day": self.day or None,
-        } | changes  # fmt: skip
+            "days": None if self.days == 7 else self.days,
+            "text": self.text,
+            "job": self.job,
+            "queue": self.queue,
+            "tag": self.tag,
+            "tenant": self.tenant,
+            "day": self.day or None,
+        } | changes
         pairs = {key: value for key, value in given.items() if value is not None}
         return f"/calendar?{urlencode(pairs)}" if pairs else "/calendar"
 

@@ -24,9 +24,12 @@ from rota.web.filters.runs import RunQuery
 from rota.web.page_scope import PageScope, zone_of
 
 QUERIES: Mapping[str, type[ListQuery]] = {
-    "runs": RunQuery, "logs": LogQuery, "errors": ErrorQuery, "events": EventQuery,
+    "runs": RunQuery,
+    "logs": LogQuery,
+    "errors": ErrorQuery,
+    "events": EventQuery,
     "audit": AuditQuery,
-}  # fmt: skip
+}
 _MOST = 8
 _SPANS = ("15min", "1h", "24h", "7d", "30d")
 # How many of the newest records are read to find values that no table lists.
@@ -202,8 +205,11 @@ async def _groups(scope: PageScope) -> Values:
 
 
 _LISTED: Mapping[str, Callable[[PageScope], Awaitable[Values]]] = {
-    "job": _jobs, "queue": _queues, "worker": _workers, "error_group": _groups,
-}  # fmt: skip
+    "job": _jobs,
+    "queue": _queues,
+    "worker": _workers,
+    "error_group": _groups,
+}
 
 
 def _fitting(values: Values, start: str) -> list[tuple[str, str]]:

@@ -118,10 +118,13 @@ async def list_errors(request: Request) -> Response:
     # Handled and quiet groups are listed whatever range is counted.
     is_active = query.tab in ("open", "news")
     found = await scope.errors.page(
-        since=RANGES[query.span] if is_active else None, counted=RANGES[query.span],
-        order="most" if query.is_most else "last", cursor=query.place, limit=PAGE_SIZE,
+        since=RANGES[query.span] if is_active else None,
+        counted=RANGES[query.span],
+        order="most" if query.is_most else "last",
+        cursor=query.place,
+        limit=PAGE_SIZE,
         **query.listed,
-    )  # fmt: skip
+    )
     standings = found.standings
     if is_active:
         standings = await scope.errors.standings(**query.listed) | standings

@@ -60,9 +60,12 @@ class JobQuery:
     def path(self, **changes: str | None) -> str:
         """Return the address with some parts changed, at the first page."""
         given = {
-            "text": self.text, "queue": self.queue, "tag": self.tag,
-            "disabled": "1" if self.disabled else None, "system": "1" if self.system else None,
-        } | changes  # fmt: skip
+            "text": self.text,
+            "queue": self.queue,
+            "tag": self.tag,
+            "disabled": "1" if self.disabled else None,
+            "system": "1" if self.system else None,
+        } | changes
         pairs = {key: value for key, value in given.items() if value}
         return f"/jobs?{urlencode(pairs)}" if pairs else "/jobs"
 

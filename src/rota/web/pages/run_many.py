@@ -133,8 +133,10 @@ async def act(request: Request) -> Response:
 async def _act_on_picked(scope: PageScope, picked: Picked, form: Form) -> Response:
     runs, reason = scope.runs, form.text("reason")
     acts: dict[str, Any] = {
-        "retry": runs.retry_many, "cancel": runs.cancel_many, "delete": runs.delete_many
-    }  # fmt: skip
+        "retry": runs.retry_many,
+        "cancel": runs.cancel_many,
+        "delete": runs.delete_many,
+    }
     result = await acts[picked.verb](picked.ids, reason=reason)
     text = plural(result.done, *_SAID[picked.verb])
     refused = [item for item in result.items if not item.is_done]

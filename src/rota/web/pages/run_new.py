@@ -28,9 +28,17 @@ from rota.web.payload_form import (
 from rota.web.words import refusal
 
 OPTIONS = (
-    "queue", "priority", "run_at", "expires_in", "key", "tenant", "tags", "max_attempts", "timeout",
+    "queue",
+    "priority",
+    "run_at",
+    "expires_in",
+    "key",
+    "tenant",
+    "tags",
+    "max_attempts",
+    "timeout",
     "metadata",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,18 @@ _NEEDS = "those that need attention"
 
 
 VERBS = (
-    "trigger", "pause", "resume", "enable", "disable", "reschedule", "delete", "edit", "backfill",
-    "revert", "duplicate",
-)  # fmt: skip
+    "trigger",
+    "pause",
+    "resume",
+    "enable",
+    "disable",
+    "reschedule",
+    "delete",
+    "edit",
+    "backfill",
+    "revert",
+    "duplicate",
+)
 
 
 @dataclass(frozen=True, slots=True)

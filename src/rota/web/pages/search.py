@@ -74,9 +74,11 @@ _OTHER_PAGES = (
 
 
 _SEARCHES = (
-    (RunQuery.PLACE, "runs"), (LogQuery.PLACE, "logs"), (ErrorQuery.PLACE, "errors"),
+    (RunQuery.PLACE, "runs"),
+    (LogQuery.PLACE, "logs"),
+    (ErrorQuery.PLACE, "errors"),
     (EventQuery.PLACE, "events"),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

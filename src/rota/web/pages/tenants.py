@@ -38,9 +38,11 @@ class TenantQuery:
 
     def path(self, cursor: str | None = None) -> str:
         given = {
-            "text": self.text, "order": None if self.order == "name" else self.order,
-            "paused": "1" if self.paused else None, "cursor": cursor,
-        }  # fmt: skip
+            "text": self.text,
+            "order": None if self.order == "name" else self.order,
+            "paused": "1" if self.paused else None,
+            "cursor": cursor,
+        }
         words = urlencode({key: value for key, value in given.items() if value is not None})
         return f"/tenants?{words}" if words else "/tenants"
 
