@@ -31,13 +31,46 @@ async def test_signing_in_leads_where_one_wanted_to_go(stranger: Browser) -> Non
     assert (stranger.response.url.path, stranger.response.url.query) == ("/queues", b"a=b")
 
 
-@pytest.mark.parametrize("target", ["//evil.test/", "https://evil.test/", "/\\evil.test", ""])
-async def test_signing_in_leads_to_no_other_site(stranger: Browser, target: str) -> None:
-    await stranger.get("/sign-in")
-    given = {"csrf": stranger.csrf, "token": TOKEN, "next": target}
-    response = await stranger.client.post("/sign-in", data=given)
+HOSTILE = [
+    "",
+    "//evil.test/",
+    "https://evil.test/",
+    "javascript:alert(1)",
+    *(f"/{between}/evil.test" for between in ("\\", "\t", "\n", "\r", "\t\n", "\x1f", "\x7f")),
+    "/\t\\evil.test",
+    "\t//evil.test",
+    " //evil.test",
+    "/ok\r\nSet-Cookie: a=b",
+    "/caf\u00e9",
+    "/\u2028/evil.test",
+]
 
+
+@pytest.mark.parametrize("target", HOSTILE)
+async def test_nothing_leads_to_another_site(web: Browser, target: str) -> None:
+    """After signing in, after an action of a dialog, and after one on a selection."""
+    await web.get("/queues")
+    given = {"csrf": web.csrf, "token": TOKEN, "next": target}
+    response = await web.client.post("/sign-in", data=given)
     assert response.headers["location"] == "/"
+
+    part = {"X-Rota-Part": "question"}
+    fields = {"csrf": web.csrf, "reason": "a test"}
+    fields = fields | {"came_from": target} if target else fields
+    answer = await web.client.post("/queues/mail/pause", data=fields, headers=part)
+    assert answer.headers["X-Rota-Go"] == ("/" if target else "/queues/mail")
+
+    chosen = {"verb": "resume", "pick": "mail", "back": target}
+    shown = await web.client.get("/selected/queues", params=chosen)
+    assert '<a class="btn ghost" data-close href="/">' in shown.text
+    fields = {"csrf": web.csrf, "reason": "a test", **chosen}
+    answer = await web.client.post("/selected/queues", data=fields, headers=part)
+    assert answer.headers["X-Rota-Go"] == "/"
+
+
+async def test_signing_in_leads_to_a_page_whose_name_is_quoted(stranger: Browser) -> None:
+    await stranger.get("/queues/caf%C3%A9%20noir?a=b%20c")
+    assert 'name="next" value="/queues/caf%C3%A9%20noir?a=b%20c"' in stranger.page
 
 
 async def test_a_wrong_token_is_told_and_counted(stranger: Browser) -> None:

@@ -122,7 +122,7 @@ class AuthMiddleware:
         if not self._authenticator.has_sign_in:
             return PlainTextResponse("this application did not authenticate the request\n", 401)
         root = request.scope.get("root_path", "")
-        wanted = path_of(request.scope)
+        wanted = quote(path_of(request.scope))
         if query := request.scope.get("query_string", b""):
             wanted += f"?{query.decode('latin-1')}"
         where = f"{root}/sign-in?next={quote(wanted)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta, tzinfo
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl
@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 
 from rota.api.errors import ProblemError
-from rota.errors import PayloadError, TimingError
+from rota.errors import PayloadError
 from rota.model.durations import is_duration, read_duration
 from rota.model.instants import LONGEST_SECONDS
 from rota.web.session import CSRF, is_masked
@@ -77,8 +77,10 @@ def _check_csrf(request: Request, form: Form) -> None:
 
 def inside(path: str) -> str:
     r"""Return a path to go to, never one of another site: browsers read `//host` and `/\host` as
-    other hosts."""
-    return path if path.startswith("/") and path[1:2] not in ("/", "\\") else "/"
+    other hosts, and leave out tabs and line ends before they read. An address has none of these,
+    nor a space: they are encoded in it."""
+    is_plain = path.isascii() and path.isprintable() and not {" ", "\\"} & set(path)
+    return path if is_plain and path.startswith("/") and path[1:2] != "/" else "/"
 
 
 def read_payload(text: str) -> dict[str, Any] | None:
@@ -109,16 +111,3 @@ def read_span(text: str) -> timedelta | None:
     if seconds is None or seconds > LONGEST_SECONDS:
         return None
     return timedelta(seconds=seconds)
-
-
-def read_time(text: str | None, viewer: tzinfo) -> datetime | timedelta | None:
-    """Read `2h` from now, or an instant; without a zone it is in the viewer's zone."""
-    if text is None:
-        return None
-    if (span := read_span(text)) is not None:
-        return span
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise TimingError(f"{text!r} is not a time: write 2h, or 2026-11-02 08:00+01:00") from None
-    return at if at.tzinfo else at.replace(tzinfo=viewer)

@@ -161,7 +161,7 @@ class PageScope(RequestScope):
             path, see = came, see or (None if _bare(came) == _bare(path) else path)
         response: Response = RedirectResponse(f"{self.root}{path}", 303)
         if self.request.headers.get("x-rota-part"):  # a script follows by itself
-            response = Response(status_code=204, headers={GO: f"{self.root}{path}"})
+            response = Response(status_code=204, headers={GO: response.headers["location"]})
         if said is not None:
             text = quote(json.dumps([said[:500], see]))
             set_cookie(response, self.request, SAID, text, seconds=60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -48,17 +47,6 @@ Reason = Annotated[
 Version = Annotated[
     int | None, typer.Option(metavar="N", help="Fail unless this is the current version.")
 ]
-
-
-Reset = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FIELD|all", help="Field to reset to the value in the code; repeatable."),
-]
-
-
-def to_reset(given: Sequence[str] | None) -> bool | Sequence[str]:
-    """Read fields to reset; `all` means every field that an operator has changed."""
-    return True if given and "all" in given else given or ()
 
 
 def _as_argument(ctx: typer.Context, name: str | None) -> None:
