@@ -67,8 +67,8 @@ function showQuestion(dialog, text) {
   (dialog.querySelector("[aria-invalid=true]") ?? needs ?? dialog.querySelector(".input, .btn.primary"))?.focus();
 }
 
-/* An answer is sent from where one is: what is wrong with it is told in the dialog, and the list is
-   still there afterwards. */
+/* An answer is sent from where one is: what is wrong with it, or what was counted first, is told in
+   the dialog, and the list is still there afterwards. */
 async function send(form, button) {
   const fields = new URLSearchParams(new FormData(form, button));
   fields.set("came_from", location.pathname.slice(root.length) + location.search);
@@ -79,7 +79,7 @@ async function send(form, button) {
   const to = answer?.headers.get("X-Rota-Go") ?? answer?.headers.get("HX-Redirect");
   if (to) return location.assign(to);
   const text = await answer?.text();
-  if (answer?.status === 422 && text.includes("<form")) return showQuestion(form.closest("dialog"), text);
+  if ((answer?.ok || answer?.status === 422) && text.includes("<form")) return showQuestion(form.closest("dialog"), text);
   if (button) button.disabled = false;
   const told = text && new DOMParser().parseFromString(text, "text/html").querySelector(".note");
   form.querySelector(".note[role=alert]")?.remove();
