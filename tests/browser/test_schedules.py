@@ -104,7 +104,7 @@ async def test_back_to_the_code(place: Place, open_tab: OpenTab, scripts: bool) 
 async def test_the_selected(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open("/schedules?order=next")
-    for name in ("digest", "hourly"):
+    for name in ("digest", "hourly", "paused"):
         await tab.page.get_by_label(f"Select {name}", exact=True).check()
     await tab.page.locator("button[value=pause]").click()
     question = tab.page.locator("form.dialog")
@@ -114,6 +114,7 @@ async def test_the_selected(place: Place, open_tab: OpenTab, scripts: bool) -> N
     await question.locator("[name=reason]").fill("the provider is down")
     await question.locator("button.primary").click()
     await done(tab, "Pause: 2 schedules")
+    assert (await place.app.schedules.get("paused")).pause_reason != "the provider is down"
     assert tab.page.url == f"{place.base}/schedules?order=next"
     paused = await place.app.schedules.list(state="paused")
     assert {one.name for one in paused} == {"digest", "hourly", "paused"}

@@ -74,6 +74,27 @@ async def test_a_pause_with_an_end(web: Browser, shop: rota.App) -> None:
     assert queue.paused_until.isoformat() == "2099-01-01T07:00:00+00:00"
 
 
+async def test_a_selection_leaves_alone_what_is_so_already(web: Browser, shop: rota.App) -> None:
+    for name in ("alpha", "beta"):
+        await shop.runs.enqueue("send", {"user_id": 1}, queue=name)
+    await shop.queues.by("grace").pause("alpha", "a release", until="2099-01-01T08:00Z")
+    await web.get("/selected/queues?verb=pause&pick=alpha&pick=beta")
+    assert "Pause 1 queue?" in web.text
+    assert "1 selected queue left alone" in web.text
+    assert re.findall(r'name="pick" value="(\w+)"', web.page) == ["beta"]
+    picks = {"verb": "pause", "pick": ["alpha", "beta"], "back": "/queues"}
+    await web.post("/selected/queues", **picks, reason="an outage")
+    assert "Pause: 1 queue; 1 not: alpha: was already paused until" in web.text
+    alpha = (await shop.queues.get("alpha")).queue
+    assert (alpha.paused_by, alpha.pause_reason) == ("grace", "a release")
+    assert alpha.paused_until is not None
+    await web.get("/selected/queues?verb=resume&pick=alpha")
+    await shop.queues.resume("alpha")
+    await web.post("/selected/queues", verb="resume", pick="alpha", back="/queues")
+    assert "Resume: 0 queues; 1 not: alpha: was not paused" in web.text
+    await web.get("/selected/queues?verb=resume&pick=alpha", 422)
+
+
 async def test_names_are_text_and_nothing_else(web: Browser, conn: Any) -> None:
     name = '<script>alert("x")</script>/a b?#%'
     conn.execute("SELECT rota.pause_queue(%s, 'because <b>')", [name])

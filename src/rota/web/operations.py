@@ -80,6 +80,11 @@ class OperationPage(Page):
         return self.heading
 
 
+def show_time(scope: PageScope) -> ShowTime:
+    zone = zone_of(scope.request)
+    return lambda at: time_text.absolute(at, zone)
+
+
 def path_of(noun: str, key: str | int, tenant: str = "") -> str:
     query = "?" + urlencode({"tenant": tenant}) if tenant else ""
     return f"/{noun}/{quote(str(key), safe='')}{query}"
@@ -224,12 +229,8 @@ class OperationForm:
         """What the operation would do, by a dry run."""
         act = getattr(getattr(scope, self._noun.many), self._operation.verb)
         found = await act(**where, **given, **{PREVIEW: True})
-        said = self._operation.says(found, True, self._show_time(scope))
+        said = self._operation.says(found, True, show_time(scope))
         return f"{said[:1].upper()}{said[1:]}."
-
-    def _show_time(self, scope: PageScope) -> ShowTime:
-        zone = zone_of(scope.request)
-        return lambda at: time_text.absolute(at, zone)
 
     async def _perform(
         self, scope: PageScope, where: dict[str, Any], given: dict[str, Any], form: Form
@@ -243,7 +244,7 @@ class OperationForm:
         is_changed = not self._operation.is_switch or self._operation.is_changed(result)
         if self._operation.shows_target:
             result = self._noun.record_of(await commands.get(**where))
-        said = self._operation.says(result, is_changed, self._show_time(scope))
+        said = self._operation.says(result, is_changed, show_time(scope))
         is_gone = self._operation.is_removal and result != "reset"
         if not self._operation.has_target:
             return scope.go(self._after(result), said[:1].upper() + said[1:])

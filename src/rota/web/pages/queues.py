@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from rota.errors import FilterError
 from rota.model.fields import facts_of
-from rota.model.queue import QueueDetails, QueueSettings
+from rota.model.queue import QueueDetails, QueueInfo, QueueSettings
 from rota.model.trend import Trend
 from rota.web.context import Page
 from rota.web.operations import others_of, path_of, routes_of
@@ -71,12 +71,18 @@ class QueueRow:
 
     @property
     def verbs(self) -> str:
-        return "resume" if self.is_paused else "pause"
+        """What a selection may do with it."""
+        return " ".join(fitting(self))
 
     @property
     def rank(self) -> tuple[bool, bool, str]:
         """Those with trouble first."""
         return not self.state, not self.is_old, self.name
+
+
+def fitting(one: QueueRow | QueueInfo) -> tuple[str, ...]:
+    """The verbs that fit its state."""
+    return ("resume" if one.is_paused else "pause",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +210,7 @@ async def show_queue(request: Request) -> Response:
 
 routes = [
     Route("/queues", list_queues),
-    *selected_of("queues", ("pause", "resume")),
+    *selected_of("queues", ("pause", "resume"), fitting),
     Route("/queues/{name}", show_queue),
     *routes_of("queues"),
 ]

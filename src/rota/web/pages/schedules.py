@@ -69,9 +69,13 @@ class ScheduleRow:
     @property
     def verbs(self) -> str:
         """What a selection may do with it."""
-        one = self.schedule
-        switch = "disable" if one.is_enabled else "enable"
-        return f"trigger {'pause' if one.paused_at is None else 'resume'} {switch}"
+        return " ".join(fitting(self.schedule))
+
+
+def fitting(one: ScheduleInfo) -> tuple[str, ...]:
+    """The verbs that fit its state."""
+    pause = "pause" if one.paused_at is None else "resume"
+    return "trigger", pause, "disable" if one.is_enabled else "enable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,5 +230,5 @@ def _read(request: Request) -> ScheduleQuery:
 
 routes = [
     Route("/schedules", list_schedules),
-    *selected_of("schedules", ("trigger", "pause", "resume", "enable", "disable")),
+    *selected_of("schedules", ("trigger", "pause", "resume", "enable", "disable"), fitting),
 ]

@@ -9,6 +9,8 @@
 
   function boxes(form) { return [...form.querySelectorAll("td.pick input")]; }
 
+  const fits = (box, verb) => box.closest("tr").dataset.verbs.split(" ").includes(verb);
+
   function tell() {
     const form = selection();
     if (!form) return;
@@ -27,10 +29,10 @@
       ? `All ${whole.dataset.count} that match`.replace("  ", " ")
       : `${picked.length} ${form.dataset.selection}${picked.length === 1 ? "" : "s"} selected`;
     for (const button of bar.querySelectorAll("button[name=verb]")) {
-      const fits = picked.filter((box) => box.closest("tr").dataset.verbs.split(" ").includes(button.value)).length;
-      button.disabled = !isAll && !fits;
+      const many = picked.filter((box) => fits(box, button.value)).length;
+      button.disabled = !isAll && !many;
       button.title = button.disabled ? `No selected ${form.dataset.selection} is in a state for this` : "";
-      button.querySelector("span").textContent = isAll ? `${button.dataset.word} all…` : fits ? `${button.dataset.word} ${fits}…` : button.dataset.word;
+      button.querySelector("span").textContent = isAll ? `${button.dataset.word} all…` : many ? `${button.dataset.word} ${many}…` : button.dataset.word;
     }
   }
 
@@ -67,7 +69,12 @@
     if (!form || !event.submitter) return;
     event.preventDefault();
     const fields = new URLSearchParams(new FormData(form, event.submitter));
-    if (fields.get("all") === "1") fields.delete("id");
+    const [{ name }] = boxes(form);
+    fields.delete(name);
+    if (fields.get("all") !== "1") {
+      const picked = boxes(form).filter((box) => box.checked && fits(box, event.submitter.value));
+      picked.forEach((box) => fields.append(name, box.value));
+    }
     askAt(`${form.action}?${fields}`);
   });
 
