@@ -149,3 +149,16 @@ async def test_changes_are_told_in_words_without_what_goes_without_saying(
     assert "ada created schedule weekly cron 0 9 * * 1, jitter 1 min 30 s, job send" in web.text
     assert "ada updated schedule weekly “slow” · timeout the job's → 10 min" in web.text
     assert "catch" not in web.text.partition("Change and reason")[2], "as usual"
+
+
+async def test_zero_is_told(web: Browser, shop: rota.App) -> None:
+    await shop.limits.set("closed", kind="concurrency", cap=0)
+    await shop.queues.set("mail", max_waiting=0)
+    await shop.schedules.create(
+        "weekly", "send", cron="0 9 * * 1", priority=0, payload={"user_id": 7}
+    )
+    await shop.schedules.update("weekly", priority=5, catch_up_window=60)
+    await shop.schedules.update("weekly", priority=0, catch_up_window=0)
+    await web.get("/audit")
+    for said in ("cap 0", "max waiting none → 0", "priority 0", "priority 5 → 0", "1 min → 0 ms"):
+        assert said in web.text

@@ -155,6 +155,24 @@ async def test_a_name_that_is_taken(web: Browser, digest: rota.App) -> None:
     assert (copy.cron, copy.payload) == ("30 8 * * 1-5", {"user_id": 7})
 
 
+async def test_zero_is_a_value_and_copied(web: Browser, digest: rota.App) -> None:
+    zeros = {"priority": 0, "catch_up_window_seconds": 0, "grace_seconds": 0, "run_metadata": {}}
+    await digest.schedules.update("digest", catch_up="all", **zeros)  # type: ignore[arg-type]
+    await web.get("/schedules/digest")
+    assert "if it is no more than 0 ms old" in web.text
+    await web.get("/schedules/digest/edit")
+    shown = fields(web.page)
+    assert [shown[name].replace("\n", "") for name in zeros] == ["0", "0s", "0s", "{}"]
+    await web.get("/schedules/digest/duplicate")
+    await send(web, "/schedules/new", name="copy", reason="another")
+    copy = await digest.schedules.get("copy")
+    assert {name: getattr(copy, name) for name in zeros} == zeros
+    await web.get("/schedules/copy/edit")
+    await send(web, "/schedules/copy/edit", priority="", catch_up_window_seconds="", reason="x")
+    copy = await digest.schedules.get("copy")
+    assert (copy.priority, copy.catch_up_window_seconds) == (None, None)
+
+
 async def test_only_what_changed_is_written(web: Browser, digest: rota.App) -> None:
     await web.get("/schedules/digest/edit")
     await send(web, "/schedules/digest/edit")

@@ -183,6 +183,11 @@ class Argument:
             return tuple(self.field.choices or ())
         return get_args(self.type) if self.kind == "choice" else ()
 
+    def is_unset(self, value: Any) -> bool:
+        """Whether a value says nothing: none, or a default that is empty. Zero is a value like any
+        other where it is not the default."""
+        return value is None or (not value and value == self.field.default)
+
     def read(self, value: Any) -> Any:
         """The value as plans take it; InputError if it is of the wrong type or out of range."""
         if value is None:

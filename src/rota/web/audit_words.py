@@ -45,7 +45,7 @@ _USUAL: dict[str, Any] = defaults() | {
     "queue": "default",
     "weight": 1,
 }
-_NOTHING: tuple[Any, ...] = (None, "", [], {}, False, 0)
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
 _SWITCHES = ("paused", "resumed", "enabled", "disabled", "drained")
 _MOST_WORDS, _LONGEST = 6, 80
 # As many entries alike, each so soon after the one before, are shown as one.
@@ -68,7 +68,8 @@ def _goes_without_saying(entry: AuditEntry, one: Change, is_new: bool) -> bool:
         # An edit that switches says so; an action that switches is called so.
         is_switch = entry.action.rpartition(".")[2] in _SWITCHES
         return is_switch or is_new or one.field not in ("is_enabled", "is_paused")
-    return is_new and (one.after in _NOTHING or _USUAL.get(one.field, _NOTHING) == one.after)
+    is_nothing = one.after is False or one.after in _NOTHING
+    return is_new and (is_nothing or _USUAL.get(one.field) == one.after)
 
 
 def _brief(one: Change, value: Any) -> str:

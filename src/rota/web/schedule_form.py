@@ -157,8 +157,10 @@ _WANTED = {
 def _written(one: Argument, value: Any, zone: tzinfo | None) -> str:
     if one.kind == "flag":
         return _ON if value else ""
-    if value is None or value in ([], {}, 0):
+    if one.is_unset(value):
         return ""
+    if value == {}:
+        return "{}"
     if isinstance(value, datetime):
         local = value.astimezone(zone).replace(tzinfo=None, microsecond=0)
         return str(local.isoformat(timespec="seconds" if local.second else "minutes"))

@@ -80,7 +80,7 @@ def _missed(one: ScheduleInfo) -> str:
     text = _sentence("catch_up", one.catch_up)
     if one.catch_up == "none":
         return f"{text}."
-    if one.catch_up_window_seconds:
+    if one.catch_up_window_seconds is not None:
         text += f", if it is no more than {time_text.duration(one.catch_up_window_seconds)} old"
     if one.catch_up == "all":
         text += f", at most {time_text.number(one.catch_up_limit)} of them"

@@ -26,8 +26,8 @@ def value_of(column: str, value: Any) -> str:
 
 def _words(column: str, value: Any) -> str:
     one = schedule_settings().get(column)
-    if not value and not isinstance(value, bool):
-        return "none" if one is None else one.shown(None)
+    if value is None or value in ("", [], {}):
+        return one.shown(None) if one is not None and value is None else "none"
     try:
         return _plain(column, value) if one is None else one.shown(value)
     except (AttributeError, KeyError, TypeError, ValueError):

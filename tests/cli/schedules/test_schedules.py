@@ -135,6 +135,18 @@ def test_update(made: Cli) -> None:
     assert "no schedule" in failed(made, "update", "none", "--interval", "5m")
 
 
+def test_zero_is_shown(made: Cli) -> None:
+    zeros = ("--priority", "0", "--grace", "0", "--catch-up-window", "0")
+    made.done("schedules", "update", "digest", *zeros)
+    shown = made.done("schedules", "show", "digest").out
+    assert re.findall(r"^(priority|grace period|catch-up, maximum age) +(.*)$", shown, re.M) == [
+        ("catch-up, maximum age", "0 ms"),
+        ("grace period", "0 ms"),
+        ("priority", "0"),
+    ]
+    assert "jitter" not in shown
+
+
 def test_catch_up(made: Cli) -> None:
     """There `none` is a choice; elsewhere it clears."""
 

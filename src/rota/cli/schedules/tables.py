@@ -105,8 +105,12 @@ def _settings(one: ScheduleInfo) -> list[tuple[str, object]]:
     return [
         (it.label.lower(), _shown(it, getattr(one, name)))
         for name, it in schedule_settings().items()
-        if name not in _ABOVE and getattr(one, _ONLY_WITH.get(name, name))
+        if name not in _ABOVE and not it.is_unset(getattr(one, name)) and _counts(one, name)
     ]
+
+
+def _counts(one: ScheduleInfo, name: str) -> bool:
+    return name not in _ONLY_WITH or getattr(one, _ONLY_WITH[name]) is not None
 
 
 def _shown(it: Argument, value: Any) -> str:
