@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import rota
+from rota.model.audit import AuditFilters
+from rota.model.error_group import ErrorFilters
+from rota.model.event import EventFilters
+from rota.model.exclusion import can_exclude, filters_by_word
+from rota.model.log_question import LogFilters
+from rota.model.run_filter import RunFilters
 
 ROOT = Path(rota.__file__).parent
 SQL = ROOT / "postgres" / "sql"
@@ -45,3 +52,21 @@ def test_the_check_finds_names_and_names_put_together() -> None:
         'path = "runs/unknown"\n'
     )
     assert named_statements(sample) == [(1, "runs/rescue"), (2, "queues/busy"), (3, "views/")]
+
+
+def test_statements_compare_each_filter_that_can_be_left_out_by_its_name() -> None:
+    """One without a comparison of its own would leave out nothing, or something else."""
+    filters = {
+        "runs": RunFilters, "logs": LogFilters, "errors": ErrorFilters, "events": EventFilters,
+        "audit": AuditFilters,
+    }  # fmt: skip
+    seen = set()
+    for path in sorted(SQL.rglob("*.sql")):
+        for compared in re.findall(r"CASE x\.name\n(.*?) END", path.read_text("utf-8"), re.DOTALL):
+            noun = path.parent.name
+            words = filters_by_word(filters[noun]).items()
+            declared = {word for word, argument in words if can_exclude(argument)}
+            assert set(re.findall(r"^ +WHEN '(\w+)' THEN", compared, re.M)) == declared, path
+            assert not re.search(r"^ +ELSE ", compared, re.M), path
+            seen.add(noun)
+    assert seen == {*filters}

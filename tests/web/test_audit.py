@@ -138,6 +138,19 @@ async def test_a_deed_on_many_is_one_row_that_unfolds(web: Browser, shop: rota.A
     assert "ada paused queue mail" in web.text
 
 
+async def test_a_deed_that_goes_on_behind_the_page_says_so(
+    web: Browser, shop: rota.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.web.pages.audit._LOOKED_AT", 5)
+    runs = [(await shop.runs.enqueue("send", {"user_id": n})).id for n in range(7)]
+    await shop.runs.by("grace").cancel_many(runs, reason="sent by hand")
+    await web.get("/audit?actor=grace")
+    assert "grace cancelled 5+ runs “sent by hand” · Show these 5" in web.text
+    monkeypatch.setattr("rota.web.pages.audit._LOOKED_AT", 7)
+    await web.get("/audit?actor=grace")
+    assert "grace cancelled 7 runs “sent by hand” · Show all 7" in web.text
+
+
 async def test_changes_are_told_in_words_without_what_goes_without_saying(
     web: Browser, shop: rota.App
 ) -> None:

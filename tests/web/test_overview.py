@@ -80,6 +80,43 @@ async def test_the_first_steps_where_nothing_is(app: rota.App, conn: Conn) -> No
         assert "rota runs enqueue hello" in browser.text
 
 
+@pytest.mark.parametrize(
+    ("schema", "command"),
+    [
+        ({}, "rota runs enqueue hello"),
+        ({"required": ["a"], "properties": {"a": {"type": "string", "title": "A"}}},
+         """rota runs enqueue hello '{"a": "world"}'"""),
+        *(({"required": ["a"], "properties": {"a": {"type": "string"} | more}}, None) for more in (
+            {"format": "date-time"}, {"enum": ["x"]}, {"const": "x"}, {"pattern": "x"},
+            {"maxLength": 3}, {"type": "integer"}, {"type": ["string"]},
+        )),
+        *((odd, None) for odd in (
+            {"required": ["a"]}, {"required": ["a"], "properties": ["a"]},
+            {"required": ["a"], "properties": {"a": True}}, {"required": [["a"], None]},
+        )),
+        ({"required": 5, "properties": 5}, "rota runs enqueue hello"),
+        ({"required": None, "properties": None}, "rota runs enqueue hello"),
+        ([], "rota runs enqueue hello"),
+    ],
+)  # fmt: skip
+async def test_the_command_of_the_first_steps_fits_the_job(
+    app: rota.App, conn: Conn, schema: Any, command: str | None
+) -> None:
+    conn.execute(
+        "CREATE FUNCTION public.hello() RETURNS jsonb LANGUAGE sql AS 'SELECT NULL::jsonb'"
+    )
+    await app.jobs.create("hello", "public.hello")
+    conn.execute("UPDATE rota.jobs SET payload_schema = %s", [json.dumps(schema)])
+    browser = browser_of(create_site(app, authenticate=lambda _: "grace"))
+    async with browser.client:
+        await browser.get("/")
+        assert "The job hello is registered" in browser.text
+        found = re.search(r"rota runs enqueue hello[^\n<]*", unescape(browser.page))
+        assert (found and found[0]) == command
+        for path in ("/complete/runs?q=payload:", "/runs/new?job=hello", "/jobs/hello"):
+            await browser.get(path)
+
+
 async def test_nothing_needs_you(web: Browser) -> None:
     await web.get("/")
 

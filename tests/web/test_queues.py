@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 import rota
 from rota.web.needs import rows
 from tests.web.conftest import Browser
@@ -34,6 +36,23 @@ async def test_trouble_comes_first_and_a_name_narrows(web: Browser, shop: rota.A
     await web.get("/queues?state=paused")
     assert re.findall(r'data-id="([a-z]+)"', web.page) == ["gamma"]
     await web.get("/queues?state=asleep", 422)
+
+
+async def test_what_is_cut_may_have_trouble(
+    web: Browser, shop: rota.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("alpha", "beta", "gamma"):
+        await shop.runs.enqueue("send", {"user_id": 1}, queue=name, delay=3600)
+    for name in ("beta", "gamma"):
+        await shop.queues.pause(name, "they refuse us")
+    for most, words in (
+        (1, " more queues: filter"),
+        (2, " more queues: filter"),
+        (3, " without trouble: filter"),
+    ):
+        monkeypatch.setattr("rota.web.pages.queues.PAGE_SIZE", most)
+        await web.get("/queues")
+        assert words in web.text
 
 
 async def test_how_many_waited_is_drawn(web: Browser, shop: rota.App, conn: Any) -> None:

@@ -168,12 +168,25 @@ async def test_completion(web: Browser, shop: rota.App) -> None:
         ("lamp", "text: lamp Text in the payload"), ("job:zzz", "No suggestions"),
         ("payload:", "payload:user_id= integer"), ("payload:user_id=", "user_id=1"),
         ("-stat", "state:"), ("not state:fa", "failed"), ("job:send tag:bo", "board"),
+        ("not state:", "failed"), ("-since:2", "No suggestions"),
     ):  # fmt: skip
         await web.get(f"/complete/runs?q={query}", **{"X-Rota-Part": "offers"})
         assert offered in web.text, query
         assert "<nav" not in web.page
     await web.get("/complete/runs?q=job:se&state=failed&tag=x")
     assert "/runs?state=failed&amp;tag=x&amp;job=send" in web.page
+    for query in ("-sinc", "not sinc"):
+        await web.get(f"/complete/runs?q={query}")
+        assert "since:" not in web.text, "a period cannot be left out"
+    await web.get("/complete/runs?q=cannot job:se")
+    assert "/runs?text=cannot&amp;job=send" in web.page
+    await web.get("/complete/runs?q=lamp not job:se")
+    assert "/runs?text=lamp&amp;-job=send" in web.page
+    for many, place in (("logs", "/logs"), ("tail", "/logs/tail")):
+        await web.get(f"/complete/{many}?q=job:se&level=error")
+        assert f'href="{place}?level=error&amp;job=send"' in web.page
+    await web.get("/logs/tail")
+    assert 'data-complete="/complete/tail"' in web.page
 
 
 async def test_views_are_saved_shown_replaced_and_deleted(web: Browser, shop: rota.App) -> None:

@@ -72,6 +72,8 @@ async def test_what_is_no_name_is_searched_for(web: Browser, shop: rota.App) -> 
     assert f">{run.id}</a>" in web.page
     await web.get("/search?q=98")
     assert 'href="/runs?text=98"' in web.page, "not the run with that id"
+    await web.get("/search?q=lamp -timeout -job:send")
+    assert 'href="/runs?text=lamp&amp;-text=timeout&amp;-text=job%3Asend"' in web.page
 
 
 async def test_a_script_asks_for_the_hits_alone(web: Browser, shop: rota.App) -> None:

@@ -35,6 +35,18 @@ async def test_the_list(web: Browser, worker: int) -> None:
     assert f'href="/workers/{worker}/drain"' in web.page
 
 
+async def test_more_workers_than_are_counted(
+    web: Browser, worker: int, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.worker("send")
+    await web.get("/workers")
+    assert "Current 2 " in web.text
+    monkeypatch.setattr("rota.web.pages.workers._COUNTED", 1)
+    await web.get("/workers")
+    assert "Current 1+ " in web.text
+    assert "Live 1+ " in web.text
+
+
 async def test_a_list_of_one_state(web: Browser, worker: int) -> None:
     await web.get("/workers?status=lost&host=web-1")
     assert "No worker is lost on host web-1" in web.text

@@ -26,33 +26,37 @@ def filters_by_word(filters: Any) -> Mapping[str, Argument]:
 
 
 def can_exclude(argument: Argument) -> bool:
-    return argument.kind not in _NOT_LEFT_OUT
+    return argument.kind not in _NOT_LEFT_OUT and not argument.field.is_bound
 
 
 def read_exclusions(given: str | Sequence[str] | None, filters: Any) -> tuple[tuple[str, str], ...]:
-    """The word of each filter, and the value that is left out. Raise FilterError for a filter that
-    the list does not have, and for a value that it does not take."""
-    found = []
+    """The word of each filter, and the value that is left out; several values are one each. Raise
+    FilterError for a filter that the list does not have, and for a value that it does not take."""
+    found: list[tuple[str, str]] = []
     for text in [given] if isinstance(given, str) else given or ():
-        name, colon, value = text.partition(":")
+        name, _, value = text.partition(":")
         argument = _named(filters, name)
-        if argument is None or not can_exclude(argument) or not colon or not value:
+        values = _read(argument, value) if argument is not None and value else []
+        if argument is None or not values:
             names = (word for word, it in filters_by_word(filters).items() if can_exclude(it))
             raise FilterError(
                 f"cannot leave out {text!r}",
                 hint=f"write name:value with one of {', '.join(names)}",
                 field="exclude",
             )
-        found.append((argument.word, _checked(argument, value)))
+        found += [(argument.word, one) for one in values]
     return tuple(found)
 
 
 def _named(filters: Any, name: str) -> Argument | None:
-    every = filters_by_word(filters).values()
-    return next((one for one in every if name in (one.word, one.singular, one.name)), None)
+    """The filter of this word or name: the word of one may be the name of another."""
+    every = [one for one in filters_by_word(filters).values() if can_exclude(one)]
+    kinds = ("word", "singular", "name")
+    return next((one for kind in kinds for one in every if getattr(one, kind) == name), None)
 
 
-def _checked(argument: Argument, value: str) -> str:
+def _read(argument: Argument, value: str) -> list[str]:
+    """The values as statements compare them; none if only blanks were given."""
     try:
         read = argument.parse(value, is_filter=True)
     except InputError as error:
@@ -60,5 +64,5 @@ def _checked(argument: Argument, value: str) -> str:
         wrong.field = "exclude"
         raise wrong from None
     if isinstance(read, Mapping):
-        return next(f"{key}:{wanted}" for key, wanted in read.items())
-    return str(read) if argument.kind == "whole" else value
+        return [f"{key}:{wanted}" for key, wanted in read.items()]
+    return read if isinstance(read, list) else [str(read)] if read != "" else []

@@ -98,7 +98,8 @@ class Field:
     filter that is repeated value by value has it in addresses too. `word` is its name in the filter
     of a page, where people type it. `endless` is the word for a duration without end.
     `is_argument`: the command line takes it as an argument though it may be left out. `letter` is a
-    flag of one letter."""
+    flag of one letter. `is_bound`: a filter that another value narrows or widens, so that lists
+    cannot leave out a value of it."""
 
     help: str
     example: Any = None
@@ -117,6 +118,7 @@ class Field:
     is_argument: bool = False
     letter: str = ""
     word: str = ""
+    is_bound: bool = False
     default: Any = None
 
 

@@ -51,7 +51,9 @@ class LogFilters(TypedDict, total=False):
         Field("Only lines of this run.", 42, least=1, most=BIGGEST_ID, short="run", metavar="ID"),
     ]
     attempt: OfAttempt
-    level: Annotated[Level | None, Field("Minimum level.", metavar="LEVEL", word="minimum")]
+    level: Annotated[
+        Level | None, Field("Minimum level.", metavar="LEVEL", word="minimum", is_bound=True)
+    ]
     levels: Annotated[
         str | Sequence[str] | None,
         Field(

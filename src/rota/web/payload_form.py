@@ -10,6 +10,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from rota.errors import RotaError
+from rota.web.payload_text import arguments_in
 from rota.web.words import refusal
 
 PREFIX = "p."
@@ -45,10 +46,10 @@ class PayloadField:
 
 def fields_of(schema: Mapping[str, Any]) -> list[PayloadField]:
     """Return the fields in the order of the handler; empty if the schema has none."""
-    required = schema.get("required", [])
+    properties, required = arguments_in(schema)
     return [
         _field(str(name), one, schema, name in required)
-        for name, one in (schema.get("properties") or {}).items()
+        for name, one in properties.items()
         if isinstance(one, dict)
     ]
 

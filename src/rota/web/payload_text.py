@@ -21,6 +21,17 @@ class Property:
     about: str
 
 
+def arguments_in(schema: Any) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the properties of a schema, and the names of those that are required. SQL may store
+    any JSON."""
+    given = schema if isinstance(schema, Mapping) else {}
+    properties, required = given.get("properties"), given.get("required")
+    return (
+        properties if isinstance(properties, Mapping) else {},
+        [str(name) for name in required] if isinstance(required, list) else [],
+    )
+
+
 def properties_of(schema: Any) -> list[Property]:
     """Return the properties, nested ones after their parents, up to a readable number."""
     if not isinstance(schema, Mapping):
@@ -36,10 +47,9 @@ def properties_of(schema: Any) -> list[Property]:
 def _walk(
     node: Mapping[str, Any], root: Mapping[str, Any], path: str, depth: int
 ) -> Iterator[Property]:
-    properties, required = node.get("properties"), node.get("required")
-    if not isinstance(properties, Mapping) or depth >= _DEEPEST:
+    if depth >= _DEEPEST:
         return
-    needed = set(map(str, required)) if isinstance(required, list) else set()
+    properties, needed = arguments_in(node)
     for name, raw in properties.items():
         one = _resolved(raw, root)
         default = json.dumps(one["default"], ensure_ascii=False) if "default" in one else None

@@ -114,6 +114,15 @@ async def test_filters(app: rota.App, story: None) -> None:
     assert len(await found(app, since=now - ago)) == 2
 
 
+async def test_what_is_left_out(app: rota.App, story: None) -> None:
+    assert "tick_tock foo-bar" not in await found(app, exclude="level:debug")
+    assert len(await found(app, exclude="level:debug, info")) == 2
+    assert len(await found(app, exclude=["run:4", "job:ship", "tenant:blue"])) == 2
+    with pytest.raises(rota.SearchError) as caught:
+        await found(app, exclude="minimum:info")
+    assert caught.value.field == "exclude"
+
+
 @pytest.mark.parametrize(
     "filters", [{}, {"job": "work"}, {"level": "error"}, {"run_id": 1}, {"tenant": "t"}]
 )

@@ -181,6 +181,10 @@ async def test_what_is_left_out(jobs: rota.App) -> None:
     ):  # fmt: skip
         assert await found(jobs, exclude=exclude) == expected, exclude
     assert await found(jobs, job="fine", exclude=["state:succeeded"]) == [waits]
+    for exclude in ("state:failed,queued", "state: failed , queued", "states:failed\nqueued"):
+        assert await found(jobs, exclude=exclude) == [good], exclude
+        assert (await jobs.bulk.preview("delete", exclude=exclude)).runs == 1, exclude
+    assert await found(jobs, exclude="payload:none:1\ncustomer.id=2") == [waits, bad]
     preview = await jobs.bulk.preview("retry", exclude="job:fine")
     assert preview.runs == 1
     action = await jobs.bulk.start("retry", job="call", exclude="payload:customer.id:9")
@@ -194,6 +198,8 @@ async def test_what_is_left_out(jobs: rota.App) -> None:
         ({"exclude": "job"}, "exclude"), ({"exclude": "colour:red"}, "exclude"),
         ({"exclude": "since:2h"}, "exclude"), ({"exclude": "state:nope"}, "exclude"),
         ({"exclude": "worker:x"}, "exclude"), ({"exclude": 3}, "exclude"),
+        ({"exclude": "state:,"}, "exclude"), ({"exclude": "payload: "}, "exclude"),
+        ({"exclude": "text: "}, "exclude"), ({"exclude": "job: "}, "exclude"),
         ({"states": ["nope"]}, "states"), ({"worker": -1}, "worker"), ({"since": "x"}, "since"),
         ({"text": ""}, "text"), ({"payload_fields": [1]}, "payload_fields"), ({"job": 3}, "job"),
     ],

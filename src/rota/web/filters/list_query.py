@@ -174,8 +174,7 @@ class ListQuery:
         for part in self.parts:
             name, value = self.words()[part.word].name, self._value(part)
             if part.is_not:
-                text = self._pair(value) if isinstance(value, Mapping) else part.value
-                found.setdefault("exclude", []).append(f"{part.word}:{text}")
+                found.setdefault("exclude", []).append(f"{part.word}:{part.value}")
             elif isinstance(value, list):
                 found.setdefault(name, []).extend(value)
             elif isinstance(value, Mapping):
@@ -183,10 +182,6 @@ class ListQuery:
             else:
                 found[name] = value
         return found
-
-    @staticmethod
-    def _pair(value: Mapping[str, Any]) -> str:
-        return next(f"{key}:{wanted}" for key, wanted in value.items())
 
     def checked(self) -> Self:
         """The filter; FilterError if a part of it could not be read. What acts on all that match

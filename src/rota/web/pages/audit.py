@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
@@ -64,6 +64,11 @@ class AuditRow:
     brief: str
     run: Any  # the ID of the run that it enqueued
     others: list[AuditRow]  # of the same deed
+    has_more: bool = False  # of the same deed, on the next page
+
+    @property
+    def count(self) -> str:
+        return f"{len(self.others) + 1}{'+' * self.has_more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +109,13 @@ async def list_entries(request: Request) -> Response:
     )
     shown = list(deeds(found.items))[:PAGE_SIZE]
     last = shown[-1][-1].id if shown else None
+    is_cut = last is not None and last == found.items[-1].id and found.cursor is not None
     has_more = found.cursor is not None or (shown and last != found.items[-1].id)
     onward = query.at(write_cursor(_KIND, last)) if has_more else None
-    return await scope.show_list(AuditPage([row_of(*deed) for deed in shown], query, onward), query)
+    rows = [row_of(*deed) for deed in shown]
+    if is_cut:
+        rows[-1] = replace(rows[-1], has_more=True)
+    return await scope.show_list(AuditPage(rows, query, onward), query)
 
 
 async def show_entry(request: Request) -> Response:

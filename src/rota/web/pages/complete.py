@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
+from functools import partial
 from typing import Any, ClassVar
 
 from starlette.datastructures import QueryParams
@@ -22,13 +24,15 @@ from rota.web.filters.list_query import ListQuery
 from rota.web.filters.logs import LogQuery
 from rota.web.filters.runs import RunQuery
 from rota.web.page_scope import PageScope, zone_of
+from rota.web.payload_text import arguments_in
 
-QUERIES: Mapping[str, type[ListQuery]] = {
-    "runs": RunQuery,
-    "logs": LogQuery,
-    "errors": ErrorQuery,
-    "events": EventQuery,
-    "audit": AuditQuery,
+_READERS: Mapping[str, Callable[[QueryParams, tzinfo], ListQuery]] = {
+    "runs": RunQuery.read,
+    "logs": LogQuery.read,
+    "tail": partial(LogQuery.read, place="/logs/tail"),
+    "errors": ErrorQuery.read,
+    "events": EventQuery.read,
+    "audit": AuditQuery.read,
 }
 _MOST = 8
 _SPANS = ("15min", "1h", "24h", "7d", "30d")
@@ -64,40 +68,48 @@ class CompletionPage(Page):
 async def complete(request: Request) -> Response:
     scope = PageScope(request)
     many = request.path_params["many"]
-    if many not in QUERIES:
+    if many not in _READERS:
         raise ProblemError(404, "not-found", f"there is no list {many}")
     # What is typed already is not a part of the address yet.
     text = request.query_params.get("q", "")
     given = QueryParams([pair for pair in request.query_params.multi_items() if pair[0] != "q"])
-    query = QUERIES[many].read(given, zone_of(request))
+    query = _READERS[many](given, zone_of(request))
     return await scope.show(CompletionPage(await _offers(scope, many, query, text)))
 
 
 async def _offers(scope: PageScope, many: str, query: ListQuery, text: str) -> list[Offer]:
     before, _, word = text[:1000].rpartition(" ")
-    is_not = word.startswith("-") or before.split(" ")[-1] == "not"
-    rest = query.with_text(before.removesuffix("not"))
+    earlier, _, last = before.rpartition(" ")
+    is_not = word.startswith("-") or last == "not"
+    rest = query.with_text(earlier if last == "not" else before)
     query = query if rest.error else rest
     minus = "-" if word.startswith("-") else ""
     key, colon, start = word.removeprefix("-").partition(":")
-    if colon and key in query.words():
+    words = {
+        name: argument
+        for name, argument in query.words().items()
+        if can_exclude(argument) or not is_not
+    }
+    if colon and key in query.words() and key not in words:
+        return []
+    if colon and key in words:
         return await _values_of(scope, many, query, key, start.strip('"'), is_not)
     if word.isdecimal() and many == "runs":
         return [Offer("run", word, f"/runs/{word[:18]}", "open this run")]
     names = [
         Offer(name, "", note=argument.field.help, typed=f"{minus}{name}:")
-        for name, argument in query.words().items()
-        if name.startswith(key.lower()) and (can_exclude(argument) or not minus)
+        for name, argument in words.items()
+        if name.startswith(key.lower())
     ]
     if not word:
         return names
     jobs: list[Offer] = []
-    if "job" in query.words():
+    if "job" in words:
         jobs = await _values_of(scope, many, query, "job", key, is_not)
     offers = [*names, *jobs][: _MOST - 1]
-    if many != "logs" and len(key) > 0:
+    if query.BARE in words and key:
         path = query.plus(query.BARE, key, is_not=is_not)
-        offers.append(Offer(query.BARE, key, path, query.words()[query.BARE].field.help))
+        offers.append(Offer(query.BARE, key, path, words[query.BARE].field.help))
     return offers
 
 
@@ -151,8 +163,7 @@ def _fields(schemas: Iterable[Any]) -> dict[str, str]:
     """The names of payload fields, with their types."""
     found: dict[str, str] = {}
     for schema in schemas:
-        properties = schema.get("properties") if isinstance(schema, Mapping) else None
-        for name, field in (properties or {}).items():
+        for name, field in arguments_in(schema)[0].items():
             kind = field.get("type") if isinstance(field, Mapping) else None
             found.setdefault(name, kind if isinstance(kind, str) else "a field of the payload")
     return found

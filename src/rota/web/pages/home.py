@@ -7,7 +7,7 @@ import json
 import shlex
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,8 +23,12 @@ from rota.web.axes import AxisTime
 from rota.web.context import Page
 from rota.web.needs import More, Row, more, rows
 from rota.web.page_scope import PageScope, zone_of
+from rota.web.payload_text import arguments_in
 from rota.web.plots import Plot
 from rota.web.trend_plots import SPANS, plots_of
+
+# What the schema of a string says that takes every text.
+_OF_ANY_TEXT = {"type", "title", "description", "default", "examples"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,9 @@ async def first_steps(scope: PageScope) -> FirstSteps | None:
     web.has_runs = web.has_runs or bool((await scope.runs.page(limit=1)).runs)
     if web.has_runs:
         return None
-    jobs = sorted(await scope.jobs.list(), key=lambda job: bool(job.payload_schema.get("required")))
+    jobs = sorted(
+        await scope.jobs.list(), key=lambda job: bool(arguments_in(job.payload_schema)[1])
+    )
     job = jobs[0] if jobs else None
     return FirstSteps(
         has_worker=bool((await scope.workers.page(status="live", limit=1)).items),
@@ -109,13 +115,18 @@ async def first_steps(scope: PageScope) -> FirstSteps | None:
 
 def _enqueuing(job: JobInfo) -> str:
     """Return the command that enqueues a run, if a text will do for each argument."""
-    schema = job.payload_schema
-    needed = {name: schema["properties"][name] for name in schema.get("required", ())}
-    if any(shape.get("type") != "string" for shape in needed.values()):
+    properties, needed = arguments_in(job.payload_schema)
+    if not all(_is_any_text(properties.get(name)) for name in needed):
         return ""
     payload = json.dumps(dict.fromkeys(needed, "world"))
     line = line_of("runs", "enqueue", job.name)
     return f"{line} {shlex.quote(payload)}" if needed else line
+
+
+def _is_any_text(shape: Any) -> bool:
+    return (
+        isinstance(shape, dict) and shape.get("type") == "string" and shape.keys() <= _OF_ANY_TEXT
+    )
 
 
 def hours_of(load: Load | None, trend: Trend, zone: tzinfo) -> list[Hour]:

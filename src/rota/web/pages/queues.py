@@ -70,6 +70,10 @@ class QueueRow:
         return (self.oldest_seconds or 0) >= _OLD_SECONDS
 
     @property
+    def is_odd(self) -> bool:
+        return bool(self.state) or self.is_old
+
+    @property
     def verbs(self) -> str:
         """What a selection may do with it."""
         return " ".join(fitting(self))

@@ -21,7 +21,7 @@ from rota.web.filters.errors import ErrorQuery
 from rota.web.filters.list_query import address
 from rota.web.filters.logs import LogQuery
 from rota.web.filters.runs import RunQuery
-from rota.web.filters.words import read_words
+from rota.web.filters.words import Word, read_words
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of
 
@@ -155,9 +155,15 @@ def _actions(
 def _searches(text: str) -> Iterator[PaletteEntry]:
     """Searches of texts that are no names: payloads, errors, lines of logs and events."""
     for place, title in _SEARCHES:
-        words = [("text", word.value if not word.name else word.typed) for word in read_words(text)]
+        words = [_word(word) for word in read_words(text)]
         path = address(place, [("q", text)] if place == LogQuery.PLACE else words)
         yield PaletteEntry(f"Search {title} for “{text}”", "", path, "search")
+
+
+def _word(word: Word) -> tuple[str, str]:
+    """A filter by a word, even if it looks like a name and a value."""
+    value = f"{word.name}:{word.value}" if word.name else word.value
+    return "-text" if word.is_not else "text", value
 
 
 def _pages(text: str) -> list[PaletteEntry]:

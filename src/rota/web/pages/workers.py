@@ -64,7 +64,7 @@ class WorkersPage(Page):
 
     workers: list[WorkerRow]
     query: WorkerQuery
-    tabs: list[tuple[str, int | None]]
+    tabs: list[tuple[str, str]]
     next: str | None
 
     @property
@@ -93,19 +93,20 @@ class WorkerPage(Page):
 async def list_workers(request: Request) -> Response:
     """Those with trouble first, then the newest."""
     scope, query = PageScope(request), _read(request)
-    current = (await scope.workers.page(host=query.host, limit=_COUNTED)).items
+    counted = await scope.workers.page(host=query.host, limit=_COUNTED)
     found = await scope.workers.page(
         status=query.status,
         host=query.host,
         cursor=read_cursor("workers newest", query.cursor, int),
         limit=PAGE_SIZE,
     )
-    troubled = [one for one in current if one.status in _TROUBLES and query.status is None]
+    troubled = [one for one in counted.items if one.status in _TROUBLES and query.status is None]
     shown = [one for one in found.items if one.status not in _TROUBLES or query.status is not None]
     first = troubled if query.cursor is None else []
     rows = [await _row(scope, worker) for worker in [*first, *shown]]
     onward = found.cursor and query.path(cursor=write_cursor("workers newest", *found.cursor))
-    return await scope.show(WorkersPage(rows, query, _tabs(query, current), onward or None))
+    tabs = _tabs(query, counted.items, "+" if counted.cursor else "")
+    return await scope.show(WorkersPage(rows, query, tabs, onward or None))
 
 
 async def _row(scope: PageScope, worker: WorkerInfo) -> WorkerRow:
@@ -122,16 +123,16 @@ async def _blocking(scope: PageScope, worker: WorkerInfo) -> RunningRun | None:
     return max(running, key=lambda one: (one.started_at, one.id), default=None)
 
 
-def _tabs(query: WorkerQuery, current: Sequence[WorkerInfo]) -> list[tuple[str, int | None]]:
+def _tabs(query: WorkerQuery, current: Sequence[WorkerInfo], more: str) -> list[tuple[str, str]]:
     """Return states with the number of workers, those of the past without."""
     counts = Counter(worker.status for worker in current)
-    tabs: list[tuple[str, int | None]] = [("", len(current))]
+    tabs = [("", f"{len(current):,}{more}")]
     tabs += [
-        (state, counts[state])
+        (state, f"{counts[state]:,}{more}")
         for state in STATES
         if state not in _PAST and (counts[state] or state == query.status)
     ]
-    return [*tabs, *((state, None) for state in _PAST)]
+    return [*tabs, *((state, "") for state in _PAST)]
 
 
 def _read(request: Request) -> WorkerQuery:

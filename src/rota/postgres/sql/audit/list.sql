@@ -17,7 +17,7 @@ WHERE (%(id)s::bigint IS NULL OR id = %(id)s::bigint)
           WHEN 'noun' THEN object_type = x.wanted
           WHEN 'name' THEN object_id = x.wanted
           WHEN 'tenant' THEN tenant = x.wanted
-          ELSE concat_ws(' ', actor, action, object_type, object_id, reason) ILIKE x.pattern END))
+          WHEN 'text' THEN concat_ws(' ', actor, action, object_type, object_id, reason) ILIKE x.pattern END))
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s::timestamptz)
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s::timestamptz)
   AND (%(after)s::jsonb IS NULL OR id < (%(after)s::jsonb ->> 0)::bigint)

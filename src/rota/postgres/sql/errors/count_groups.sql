@@ -14,5 +14,5 @@ WHERE (%(system)s::boolean OR NOT e.is_system)
       WHERE CASE x.name
           WHEN 'standing' THEN e.standing = x.wanted
           WHEN 'job' THEN EXISTS (SELECT FROM rota.error_counts c WHERE c.error_group = e.id AND c.job = ANY ((SELECT rota.names_of(x.wanted))::text[]))
-          ELSE concat_ws(' ', e.error_type || ': ' || e.error, e.file, e.function) ILIKE x.pattern END))
+          WHEN 'text' THEN concat_ws(' ', e.error_type || ': ' || e.error, e.file, e.function) ILIKE x.pattern END))
 GROUP BY e.standing

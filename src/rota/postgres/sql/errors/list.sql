@@ -31,6 +31,6 @@ WHERE (%(id)s::text IS NULL OR e.id = %(id)s::text)
       WHERE CASE x.name
           WHEN 'standing' THEN e.standing = x.wanted
           WHEN 'job' THEN EXISTS (SELECT FROM rota.error_counts c WHERE c.error_group = e.id AND c.job = ANY ((SELECT rota.names_of(x.wanted))::text[]))
-          ELSE concat_ws(' ', e.error_type || ': ' || e.error, e.file, e.function) ILIKE x.pattern END))
+          WHEN 'text' THEN concat_ws(' ', e.error_type || ': ' || e.error, e.file, e.function) ILIKE x.pattern END))
   AND (%(after)s::jsonb IS NULL OR (p.place, e.id) > ((%(after)s::jsonb ->> 0)::double precision, %(after)s::jsonb ->> 1))
 ORDER BY p.place, e.id LIMIT %(limit)s::integer

@@ -18,7 +18,7 @@ CROSS JOIN LATERAL (
               WHEN 'job' THEN e.deliveries @> jsonb_build_array(jsonb_build_object('job', x.wanted))
               WHEN 'key' THEN e.key = x.wanted
               WHEN 'outcome' THEN rota.event_outcome(e.deliveries, e.duplicate_of) = x.wanted
-              ELSE e.name || ' ' || e.payload::text ILIKE x.pattern END))
+              WHEN 'text' THEN e.name || ' ' || e.payload::text ILIKE x.pattern END))
       AND (%(since)s::timestamptz IS NULL OR e.at >= %(since)s::timestamptz)
       AND (%(until)s::timestamptz IS NULL OR e.at < %(until)s::timestamptz)
       AND (%(after)s::jsonb IS NULL OR e.id > (%(after)s::jsonb ->> 0)::bigint)

@@ -14,7 +14,7 @@
           WHEN 'attempt' THEN l.attempt = x.wanted::integer
           WHEN 'worker' THEN l.worker = x.wanted::bigint
           WHEN 'tenant' THEN l.tenant = x.wanted
-          ELSE EXISTS (SELECT FROM rota.runs r WHERE r.id = l.run_id AND r.queue = x.wanted) END))
+          WHEN 'queue' THEN EXISTS (SELECT FROM rota.runs r WHERE r.id = l.run_id AND r.queue = x.wanted) END))
   AND (%(hints)s::text[] = '{}' OR lower(l.message || ' ' || coalesce(l.fields::text, '')) LIKE ALL (%(hints)s::text[]))
   AND (%(query)s::text IS NULL
        OR (%(strangers)s::text[] <> '{}' AND NOT lower(l.message || ' ' || coalesce(l.fields::text, '')) LIKE ANY (%(strangers)s::text[]))

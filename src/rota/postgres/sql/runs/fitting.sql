@@ -43,7 +43,7 @@ WHERE id > %(low)s::bigint AND id <= %(high)s::bigint
               = substr(x.wanted, strpos(x.wanted, ':') + 1)
           WHEN 'error' THEN last_error ILIKE x.pattern
               OR EXISTS (SELECT FROM rota.error_groups g WHERE g.id = error_group AND g.error_type ILIKE x.pattern)
-          ELSE last_error ILIKE x.pattern OR payload::text ILIKE x.in_json
+          WHEN 'text' THEN last_error ILIKE x.pattern OR payload::text ILIKE x.in_json
               OR EXISTS (SELECT FROM rota.error_groups g WHERE g.id = error_group AND g.error_type ILIKE x.pattern) END))
   AND (%(payload_fields)s::jsonb IS NULL OR NOT EXISTS (
       SELECT FROM jsonb_each_text(%(payload_fields)s::jsonb) f
