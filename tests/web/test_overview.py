@@ -64,6 +64,18 @@ async def test_the_first_steps_tick_themselves_off(
     assert "Throughput" in web.text
 
 
+async def test_the_first_steps_stay_done_when_runs_are_removed(
+    web: Browser, shop: rota.App
+) -> None:
+    rollups = Rollups(shop.database)
+    rollups.worker = 7
+    for queue, is_shown in (("rota.system", True), ("mail", False)):
+        rollups.count("send", queue, "succeeded", 5.0)
+        await rollups.run_once()
+        await web.get("/")
+        assert ("Your first run" in web.text) == is_shown, queue
+
+
 async def test_the_first_steps_where_nothing_is(app: rota.App, conn: Conn) -> None:
     """The command of each step is one that runs."""
     browser = browser_of(create_site(app, authenticate=lambda _: "grace"))

@@ -10,6 +10,8 @@ from rota.model.fields import Field
 
 WhenFullChoice = Literal["refuse", "drop_lowest"]
 QueueOrder = Literal["name", "longest", "oldest"]
+# Runs of Rota's own jobs.
+SYSTEM_QUEUE = "rota.system"
 
 QueueName = Annotated[str, Field("Queue name.", "mail", longest=100)]
 MaxWaiting = Annotated[

@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager
 from rota.config import Config
 from rota.errors import WrongState
 from rota.jobs.definition import JobDefinition
+from rota.model.queue import SYSTEM_QUEUE
 from rota.model.retention import RetentionResult
 from rota.postgres.retention.retention import configure, retain
 from rota.postgres.sessions.pool import Database
 from rota.postgres.steps import run_steps
 
 PRUNE_RUNS, PRUNE_LOGS = "rota.prune_runs", "rota.prune_logs"
-SYSTEM_QUEUE = "rota.system"
 
 Beside = Callable[[], AbstractContextManager[None]]
 

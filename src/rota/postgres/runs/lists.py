@@ -19,6 +19,7 @@ from rota.errors import FilterError
 from rota.model.bulk import Action, BulkItem, BulkOutcome
 from rota.model.list_filters import TimeOrder
 from rota.model.page import PAGE_BYTES, fitting
+from rota.model.queue import SYSTEM_QUEUE
 from rota.model.run import RunInfo
 from rota.model.run_counts import RunCount, RunCounts, StateCount
 from rota.model.run_filter import RunFilter, RunPage
@@ -27,7 +28,6 @@ from rota.postgres.clock import read_clock
 from rota.postgres.pages import check_order, excluded, like, wanted_metadata
 from rota.postgres.plans import Execute, Plan, Rows, call
 
-SYSTEM_QUEUE = "rota.system"
 _PORTION = 4_000
 _LEAST_PORTION = 2_000
 # For searches that read payloads, each of up to a megabyte.

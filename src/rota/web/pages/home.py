@@ -16,6 +16,7 @@ from starlette.routing import Route
 from rota.model.error_group import ErrorGroup
 from rota.model.job import JobInfo
 from rota.model.overview import ComingSchedule
+from rota.model.queue import SYSTEM_QUEUE
 from rota.model.trend import Trend
 from rota.operations.command_line import line_of
 from rota.timing.load import Load
@@ -97,9 +98,9 @@ async def show(request: Request) -> Response:
 
 
 async def first_steps(scope: PageScope) -> FirstSteps | None:
-    """Return None once there is a run."""
+    """Return None once there has been a run."""
     web = scope.web
-    web.has_runs = web.has_runs or bool((await scope.runs.page(limit=1)).runs)
+    web.has_runs = web.has_runs or await _has_runs(scope)
     if web.has_runs:
         return None
     jobs = sorted(
@@ -111,6 +112,14 @@ async def first_steps(scope: PageScope) -> FirstSteps | None:
         job=job.name if job else None,
         command=_enqueuing(job) if job else "",
     )
+
+
+async def _has_runs(scope: PageScope) -> bool:
+    """Whether there is a run, or was one before retention removed it."""
+    if (await scope.runs.page(limit=1)).runs:
+        return True
+    attempts = (await scope.stats.changes()).attempts
+    return any(queue != SYSTEM_QUEUE for _, queue, _ in attempts)
 
 
 def _enqueuing(job: JobInfo) -> str:
