@@ -159,6 +159,22 @@ async def test_an_operator_renames_what_no_code_has_any_more(
     assert [it.id for it in await new.runs.list(job="greet")] == [waiting.id]
 
 
+async def test_what_failed_under_the_old_name_is_retried_under_the_new(
+    app: rota.App, engine: Engine
+) -> None:
+    """A retry takes back the end that was counted, and the key is that of the new name."""
+    engine.job("greet", max_attempts=1)
+    run, worker = engine.enqueue("greet", key="k"), engine.worker()
+    engine.fail(worker, engine.claim_one(worker, jobs=["greet"]))
+    assert await app.jobs.rename("greet", "welcome") == 0
+    holder = engine.enqueue("welcome", key="k")
+    assert "key_held" in {one.code for one in (await app.why(run)).reasons}
+    engine.cancel(holder)
+    engine.retry(run)
+    found = engine.one("SELECT total_runs FROM rota.job_status WHERE name = 'welcome'")
+    assert found == 1, "the holder of the key"
+
+
 @pytest.mark.parametrize("name", ["greet", "welcome"])
 async def test_the_history_is_found_under_both_names(
     make_app: MakeApp, engine: Engine, name: str

@@ -62,6 +62,7 @@ CREATE FUNCTION rota.retry_run(
 DECLARE
     clock  timestamptz := rota.now();
     old    rota.ended_runs;
+    was    text;       -- the name of its job when it ended
     place  record;
     extra  integer;
     schema jsonb;
@@ -91,7 +92,8 @@ BEGIN
         RETURNING r.* INTO old;
         EXIT WHEN FOUND;
     END LOOP;
-    old.job := rota.present_name(old.job);
+    was := old.job;
+    old.job := rota.present_name(was);
     SELECT j.max_attempts, j.payload_schema INTO extra, schema FROM rota.jobs j WHERE j.name = old.job;
     IF NOT FOUND THEN
         PERFORM rota.unknown_job(old.job);
@@ -150,9 +152,9 @@ BEGIN
         old.timeout_seconds, old.key, old.key_seconds, old.backoff, old.tags, old.metadata, old.triggered_by,
         old.schedule, old.scheduled_for, old.schedule_id, old.error, old.error_group,
         keys, keys[1], rota.hold_of(at <= clock, keys), capped);
-    -- It has not ended any more: counts of runs by state leave out the end that was counted.
+    -- It has not ended any more: counts of runs by state leave out the end that was counted, under the name of then.
     INSERT INTO rota.count_changes (name, labels, amount)
-    VALUES ('runs_retried', jsonb_build_object('job', old.job, 'queue', old.queue, 'state', old.state), 1);
+    VALUES ('runs_retried', jsonb_build_object('job', was, 'queue', old.queue, 'state', old.state), 1);
     PERFORM rota.write_audit(retry_run.actor, 'run.retried', 'run', old.id::text,
         jsonb_build_object('state', old.state) || edit.before,
         jsonb_build_object('state', CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END) || edit.after,

@@ -413,7 +413,8 @@ DECLARE
     -- It cannot be retried.
     is_stuck boolean := NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = rota.present_name(e.job))
         OR (e.key IS NOT NULL
-        AND EXISTS (SELECT FROM rota.why_key(e.id, e.tenant, e.job, e.key, true) k WHERE k.code = 'key_held'));
+        AND EXISTS (SELECT FROM rota.why_key(e.id, e.tenant, rota.present_name(e.job), e.key, true) k
+                    WHERE k.code = 'key_held'));
 BEGIN
     SELECT * INTO ask FROM rota.last_audit('run', e.id::text, e.tenant, '{run.cancelled}') WHERE code = 'run_cancelled';
     RETURN NEXT ROW(code, e.finished_at, NULL, ask.actor,
@@ -427,7 +428,8 @@ BEGIN
         'error', CASE WHEN e.error IS NULL THEN '.'
             ELSE rota.because_words(concat_ws(': ', e.error_type, e.error)) || '.' END))::rota.finding;
     RETURN QUERY SELECT * FROM rota.why_late(e.id, e.queue, e.job, e.attempt, e.run_at, e.started_at);
-    RETURN QUERY SELECT * FROM rota.why_key(e.id, e.tenant, e.job, e.key, true) WHERE e.key IS NOT NULL;
+    RETURN QUERY SELECT * FROM rota.why_key(e.id, e.tenant, rota.present_name(e.job), e.key, true)
+        WHERE e.key IS NOT NULL;
 END $$;
 
 -- A run that a worker has: whether that worker is heard from, whether somebody asked it to stop, how the run runs.
@@ -1111,19 +1113,21 @@ BEGIN
                 ELSE ', once per start of the fleet' END))::rota.finding;
     ELSIF st.next_run_at IS NULL THEN
         RETURN NEXT ROW('schedule_pending', s.updated_at, NULL, NULL, facts)::rota.finding;
-    ELSIF st.next_run_at <= clock - interval '30 seconds' THEN
+    ELSIF st.next_run_at > clock THEN
+        RETURN NEXT ROW(CASE WHEN st.moved_to IS NULL THEN 'waits_for_next' ELSE 'rescheduled' END, NULL,
+            st.next_run_at, NULL, facts || jsonb_build_object('is_stuck', st.moved_to IS NULL
+            AND EXISTS (SELECT FROM rota.why_queue_full(lane))))::rota.finding;
+    ELSE
         SELECT count(*) INTO live FROM rota.why_fleet(NULL, NULL);
+        IF live > 0 AND st.next_run_at > clock - interval '30 seconds' THEN
+            RETURN NEXT ROW('due', st.next_run_at, NULL, NULL, facts)::rota.finding;
+            RETURN;
+        END IF;
         RETURN NEXT ROW('no_tick', st.next_run_at, NULL, NULL, facts || jsonb_build_object('workers',
             CASE live WHEN 0 THEN CASE WHEN EXISTS (SELECT FROM rota.why_asleep(NULL, NULL)) THEN 'all are asleep'
                 ELSE 'none is running' END WHEN 1 THEN 'the only live worker processes no schedules'
                 ELSE format('none of the %s live workers processes schedules', rota.number_words(live))
                 END))::rota.finding;
-    ELSIF st.next_run_at <= clock THEN
-        RETURN NEXT ROW('due', st.next_run_at, NULL, NULL, facts)::rota.finding;
-    ELSE
-        RETURN NEXT ROW(CASE WHEN st.moved_to IS NULL THEN 'waits_for_next' ELSE 'rescheduled' END, NULL,
-            st.next_run_at, NULL, facts || jsonb_build_object('is_stuck', st.moved_to IS NULL
-            AND EXISTS (SELECT FROM rota.why_queue_full(lane))))::rota.finding;
     END IF;
 END $$;
 
