@@ -129,7 +129,8 @@ def test_a_watch_is_removed_by_the_name_that_lists_show(visits: Engine, end: str
     [
         ("SELECT rota.emit('a.b', '{}', tenant => NULL)", "at most 200 characters"),
         ("""SELECT rota.set_limit('x', '{"cap": "x"}')""", 'limit "x": cap must be a number'),
-        ("SELECT rota.reschedule('s', 'infinity')", "its next time must be finite, not infinity"),
+        ("SELECT rota.reschedule('s', 'infinity')", "9999-12-30, UTC.*infinity"),
+        ("SELECT rota.reschedule('s', '9999-12-31 00:00Z')", "9999-12-30, UTC.*not 9999-12-31"),
     ],
 )
 def test_refusals_name_what_was_said(engine: Engine, statement: str, words: str) -> None:
@@ -145,3 +146,21 @@ def test_a_backfill_waits_as_long_as_the_job_says(engine: Engine) -> None:
         " ARRAY[NULL::timestamptz], ARRAY[rota.now()], rota.now() - interval '2 days', rota.now())"
     )
     assert engine.one("SELECT run_at > rota.now() + interval '59 minutes' FROM rota.open_runs")
+
+
+@pytest.mark.parametrize(
+    ("statement", "argument"),
+    [
+        ("SELECT rota.emit('a.b', jsonb_build_object('x', repeat(md5('y'), 90000)))", "payload"),
+        ("SELECT rota.emit('a.b', '{}', key => '')", "key"),
+        ("SELECT rota.enqueue('work', delay => '-1 second')", "delay"),
+        ("SELECT rota.enqueue('work', expires_in => '-1 second')", "expires_in"),
+        ("UPDATE rota.schedules SET timeout_seconds = 0.0001", "timeout_seconds"),
+        ("UPDATE rota.schedules SET timeout_seconds = 1e9", "timeout_seconds"),
+    ],
+)
+def test_refusals_name_the_argument(engine: Engine, statement: str, argument: str) -> None:
+    engine.rows("INSERT INTO rota.schedules (name, job, cron) VALUES ('s', 'work', '0 3 * * *')")
+    with pytest.raises(psycopg.Error) as caught:
+        engine.conn.execute(statement.encode())
+    assert caught.value.diag.column_name == argument

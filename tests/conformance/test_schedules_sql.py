@@ -108,6 +108,37 @@ def test_a_pause_with_an_end_ends_by_itself(schedules: Ticked) -> None:
     assert actions[1:] == [("schedule.paused", "ann"), ("schedule.resumed", "rota")]
 
 
+@pytest.mark.parametrize("stop", ["pause", "disable"])
+def test_what_gave_way_to_a_later_time_is_not_missed(schedules: Ticked, stop: str) -> None:
+    schedules.add()
+    schedules.at(30)
+    schedules.call("reschedule", "s", later(600))
+    schedules.set_clock(later(310))
+    schedules.call(f"{stop}_schedule", "s")
+    schedules.call({"pause": "resume_schedule", "disable": "enable_schedule"}[stop], "s")
+    schedules.at(311)
+    assert schedules.words() == [("superseded", "rescheduled", 5)]
+    schedules.at(600)
+    assert schedules.words()[1:] == [("superseded", "rescheduled", 4), ("ran", None, 1)]
+
+
+@pytest.mark.parametrize("stop", ["disable", "pause"])
+def test_a_pause_that_no_tick_has_ended_is_over(schedules: Ticked, stop: str) -> None:
+    schedules.add()
+    schedules.call("pause_schedule", "s", until=later(120))
+    schedules.set_clock(later(310))
+    schedules.call(f"{stop}_schedule", "s")
+    assert (schedules.row()["paused_at"] >= later(310)) == (stop == "pause")
+    schedules.set_clock(later(430))
+    schedules.call({"pause": "resume_schedule", "disable": "enable_schedule"}[stop], "s")
+    schedules.at(431)
+    assert schedules.words() == [
+        ("skipped", "paused", 2),
+        ("missed", f"{stop}d", 3),
+        ("skipped", f"{stop}d", 2),
+    ]
+
+
 def test_a_pause_without_an_end_waits(schedules: Ticked) -> None:
     schedules.add(overlap="allow")
     schedules.call("pause_schedule", "s")
@@ -377,6 +408,6 @@ def test_refusals_without_a_hint_have_none_and_infinity_is_no_time(
     with pytest.raises(psycopg.Error) as refused:
         conn.execute("UPDATE rota.schedules SET calendar = 'none' WHERE name = 'p'")
     assert refused.value.diag.message_hint is None
-    with pytest.raises(psycopg.Error, match="must be finite, not infinity") as refused:
+    with pytest.raises(psycopg.Error, match="9999-12-30, UTC\\), not infinity") as refused:
         conn.execute("UPDATE rota.schedules SET next_run_at = 'infinity' WHERE name = 'p'")
     assert "rota.pause_schedule" in (refused.value.diag.message_hint or "")

@@ -758,11 +758,11 @@ BEGIN
     ELSIF expires_at IS NOT NULL AND expires_in IS NOT NULL THEN
         fault := format('expires_at and expires_in of job "%s" cannot be combined', job);
     ELSIF (expires_in > interval '0' AND expires_in <= interval '100 years') IS FALSE THEN
-        field := 'expires_in_seconds';
+        field := 'expires_in';
         fault := format('expires_in %s of job "%s" is not between 0 and 100 years', expires_in, job);
         hint := 'Omit it for a run that never expires.';
     ELSIF delay NOT BETWEEN interval '0' AND interval '100 years' THEN
-        field := 'delay_seconds';
+        field := 'delay';
         fault := format('delay %s of job "%s" is not between 0 and 100 years', delay, job);
     ELSIF key_seconds < 0 OR key_seconds > 3153600000 AND key_seconds <> 'infinity' THEN
         field := 'key_seconds';

@@ -364,6 +364,12 @@ LANGUAGE sql IMMUTABLE AS $$
            CASE WHEN s.is_enabled AND s.init IS NULL THEN s.paused_until END
 $$;
 
+-- Whether a schedule is enabled and not paused. A pause whose end has come is over, even if no tick has noted it.
+-- Called by: follow_edit.
+CREATE FUNCTION rota.goes_on(s rota.schedules) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT s.is_enabled AND (s.paused_at IS NULL OR s.paused_until <= rota.now()) IS TRUE
+$$;
+
 -- Whether a schedule is spread with others that are due at the same instant: unless it says otherwise, spreads itself
 -- (jitter), or enqueues nothing (shadow).
 -- Called by: follow_edit, start_schedule.
@@ -378,12 +384,13 @@ CREATE FUNCTION rota.decided_until(st rota.schedule_state) RETURNS timestamptz L
                     CASE WHEN st.stopped_until <= rota.now() THEN st.stopped_until END)
 $$;
 
--- Refuses infinity as the next time of a schedule.
+-- Refuses a next time of a schedule that is outside the years that Rota computes with.
 -- Called by: check_next_run, reschedule.
 CREATE FUNCTION rota.refuse_infinite(s rota.schedules, at timestamptz) RETURNS void LANGUAGE plpgsql STABLE
 SET jit = off AS $$
 BEGIN
-    RAISE EXCEPTION 'schedule "%": its next time must be finite, not %', s.name, at
+    RAISE EXCEPTION 'schedule "%": its next time must be in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC), '
+        'not %', s.name, at
         USING ERRCODE = 'RO002', CONSTRAINT = 'next_time_infinite', COLUMN = 'next_run_at',
             DETAIL = jsonb_build_object('schedule', s.name, 'tenant', s.tenant),
             HINT = 'To stop it, use rota.pause_schedule or rota.disable_schedule; next_run_at = NULL recomputes its '
@@ -445,11 +452,11 @@ BEGIN
     END IF;
     IF NEW.timeout_seconds < real '0.001' AND (is_new OR NEW.timeout_seconds IS DISTINCT FROM OLD.timeout_seconds) THEN
         PERFORM rota.bad_schedule(NEW.name, format('timeout_seconds %s is less than 0.001 (a millisecond)',
-            NEW.timeout_seconds));
+            NEW.timeout_seconds), field => 'timeout_seconds');
     END IF;
     IF NEW.timeout_seconds > 31536000 AND (is_new OR NEW.timeout_seconds IS DISTINCT FROM OLD.timeout_seconds) THEN
         PERFORM rota.bad_schedule(NEW.name, format('timeout_seconds %s is more than 31536000 (a year)',
-            NEW.timeout_seconds));
+            NEW.timeout_seconds), field => 'timeout_seconds');
     END IF;
     IF NOT rota.is_syncing() AND (CASE WHEN is_new THEN NEW.code IS NULL
         ELSE (NEW.job, NEW.payload) IS DISTINCT FROM (OLD.job, OLD.payload) END) THEN
@@ -529,8 +536,7 @@ DECLARE
     is_timed constant boolean := rota.timing_of(was) <> rota.timing_of(given) OR given.init IS DISTINCT FROM was.init;
     is_on    constant boolean := (NOT was.is_enabled AND given.is_enabled)
         OR (was.paused_at IS NOT NULL AND given.paused_at IS NULL);
-    is_off   constant boolean := was.is_enabled AND was.paused_at IS NULL AND was.every_from = 'start'
-        AND NOT (given.is_enabled AND given.paused_at IS NULL);
+    is_off   constant boolean := was.every_from = 'start' AND rota.goes_on(was) AND NOT rota.goes_on(given);
     told     constant text := CASE WHEN NOT was.is_enabled THEN 'disabled' WHEN was.paused_at IS NOT NULL
         THEN 'paused' END;
     clock    constant timestamptz := rota.now();
@@ -558,10 +564,20 @@ BEGIN
             st.segments := st.segments || jsonb_build_object('timing', rota.timing_of(was), 'until', clock,
                 'decision', 'superseded', 'reason', 'edited');
         END IF;
-    ELSIF is_off AND clock > rota.decided_until(st) THEN
-        -- What was due until now, and no worker has processed: it does not run any more.
-        st.segments := st.segments || jsonb_build_object('timing', rota.timing_of(was), 'until', clock,
-            'decision', 'missed', 'reason', CASE WHEN given.is_enabled THEN 'paused' ELSE 'disabled' END);
+    ELSIF is_off THEN
+        st.stopped_until := NULL;
+        IF was.paused_until > rota.decided_until(st) THEN
+            st.segments := st.segments || jsonb_build_object('timing', rota.timing_of(was), 'until', was.paused_until,
+                'decision', 'skipped', 'reason', 'paused');
+        END IF;
+        -- What was due until now, and no worker has processed: it does not run any more. What gave way to a later time
+        -- would not have run anyway.
+        IF clock > rota.decided_until(st) THEN
+            st.segments := st.segments || (jsonb_build_object('timing', rota.timing_of(was), 'until', clock)
+                || CASE WHEN st.moved_to > clock THEN '{"decision": "superseded", "reason": "rescheduled"}'::jsonb
+                ELSE jsonb_build_object('decision', 'missed', 'reason',
+                    CASE WHEN given.is_enabled THEN 'paused' ELSE 'disabled' END) END);
+        END IF;
     END IF;
     SELECT * INTO st.is_stopped, st.stopped_until FROM rota.stop_of(given);
     IF given.next_run_at IS NOT NULL AND given.moved_xid = pg_current_xact_id() THEN

@@ -301,7 +301,8 @@ BEGIN
     END IF;
     was := rota.say_why(pause_schedule.actor, pause_schedule.reason);
     UPDATE rota.schedules s
-    SET paused_at = coalesce(s.paused_at, rota.now()), paused_until = pause_schedule.until,
+    SET paused_at = CASE WHEN s.paused_until <= rota.now() THEN rota.now() ELSE coalesce(s.paused_at, rota.now()) END,
+        paused_until = pause_schedule.until,
         pause_reason = coalesce(pause_schedule.reason, CASE WHEN s.paused_until <= rota.now() THEN NULL
             ELSE s.pause_reason END),
         paused_by = rota.who()

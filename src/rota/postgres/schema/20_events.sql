@@ -248,12 +248,13 @@ BEGIN
     ELSIF pg_column_size(payload) > most_bytes THEN
         RAISE EXCEPTION 'the payload of event "%" has % bytes; the limit is %', event, pg_column_size(payload),
             most_bytes
-            USING ERRCODE = 'RO018', HINT = 'Store the data elsewhere and send a reference to it.';
+            USING ERRCODE = 'RO018', COLUMN = 'payload', HINT = 'Store the data elsewhere and send a reference to it.';
     ELSIF tenant IS NULL OR length(tenant) > 200 THEN
         RAISE EXCEPTION 'the tenant of event "%" must have at most 200 characters', event
             USING ERRCODE = 'RO002', COLUMN = 'tenant';
     ELSIF key = '' OR length(key) > 400 THEN
-        RAISE EXCEPTION 'the key of event "%" must have 1 to 400 characters', event USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the key of event "%" must have 1 to 400 characters', event
+            USING ERRCODE = 'RO002', COLUMN = 'key';
     ELSIF key IS NULL AND num_nonnulls(key_seconds, period_seconds) > 0 THEN
         RAISE EXCEPTION '% of event "%" needs a key',
             CASE WHEN key_seconds IS NULL THEN 'period_seconds' ELSE 'key_seconds' END, event
