@@ -119,8 +119,8 @@ class RotaError(Exception):
 
     `hint` says what to do. It is not part of `str()`, so that stored and compared messages stay
     short; it is shown below the traceback as a note. Interfaces say message and hint in their own
-    words: `{field}` in the message stands for the name of the field, and `advice` is the hint as
-    data. `argument` is the name of the field for callers in Python, if that is another one.
+    words: `hints.FIELD` in the message stands for the name of the field, and `advice` is the hint
+    as data. `argument` is the name of the field for callers in Python, if that is another one.
     """
 
     operation: str | None = None

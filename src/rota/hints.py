@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-# Stands for the name of the field in the message of an error.
-FIELD = "{field}"
+# Stands for the name of the field in the message of an error. A NUL, which no text of Postgres has
+# and repr() escapes: no value in a message can be taken for it.
+FIELD = "{\0field}"
 
 
 @dataclass(frozen=True, slots=True)

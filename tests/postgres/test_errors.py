@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 import pytest
 
-from rota.errors import DatabaseError, RunNotFound, SchemaError, UnknownJob
-from rota.postgres.errors import translate, translate_foreign
+from rota.errors import DatabaseError, InputError, RunNotFound, SchemaError, UnknownJob
+from rota.postgres.errors import as_rota_error, translate, translate_foreign
 
 
 def test_the_schemas_own_codes_become_our_errors(conn: psycopg.Connection[Any]) -> None:
@@ -54,3 +55,19 @@ def test_on_a_callers_connection_only_our_codes_change(conn: psycopg.Connection[
         conn.execute("SELECT rota.enqueue('x')")
     with pytest.raises(psycopg.errors.DivisionByZero), translate_foreign():
         conn.execute("SELECT 1 / 0")
+
+
+@pytest.mark.parametrize("detail", ["order 7", "7", "[1]", None])
+def test_a_code_of_ours_that_others_raise_keeps_their_words(detail: str | None) -> None:
+    """A user's function may use it, and the name of a constraint that Rota uses too."""
+    raised = SimpleNamespace(
+        sqlstate="RO002",
+        message="no {field}",
+        detail=detail,
+        hint="ask ada",
+        constraint_name="next_time_past",
+        column_name="at",
+    )
+    error = as_rota_error(raised)
+    assert (type(error), str(error), error.hint) == (InputError, "no {field}", "ask ada")
+    assert (error.values, error.problem) == ({}, "no {field}")

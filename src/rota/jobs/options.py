@@ -110,7 +110,7 @@ class Options:
         for name in ("key_keep", "on_conflict"):
             if getattr(self, name) is not None and self.key is None and not has_key:
                 raise InputError(
-                    "{field} needs a key", field=_COLUMNS.get(name, name), argument=name
+                    f"{FIELD} needs a key", field=_COLUMNS.get(name, name), argument=name
                 )
         if self.on_conflict == "debounce" and self.delay is None and not has_delay:
             raise InputError("debounce needs a delay: how long to wait after the last call")

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from rota.hints import FIELD
 from rota.model.durations import EXAMPLES, is_duration, read_duration
 from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
 from rota.model.json_bounds import check_bounds
@@ -47,20 +48,20 @@ def past_instant(at: Moment | None, now: datetime) -> datetime | None:
 
 def _read_flag(argument: Argument, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise argument.wrong(f"{{field}} must be true or false, not {value!r}")
+        raise argument.wrong(f"{FIELD} must be true or false, not {value!r}")
     return value
 
 
 def _read_whole(argument: Argument, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise argument.wrong(f"{{field}} must be a whole number, not {value!r}")
+        raise argument.wrong(f"{FIELD} must be a whole number, not {value!r}")
     return value
 
 
 def _read_number(argument: Argument, value: Any) -> float:
     found = None if isinstance(value, str | timedelta) else read_duration(value)
     if found is None:
-        raise argument.wrong(f"{{field}} must be a number, not {value!r}")
+        raise argument.wrong(f"{FIELD} must be a number, not {value!r}")
     return found
 
 
@@ -70,7 +71,7 @@ def _read_duration(argument: Argument, value: Any) -> float:
     found = read_duration(value)
     if found is None:
         hint = f"write seconds, or {EXAMPLES}"
-        raise argument.wrong(f"{{field}} must be a duration, not {value!r}", hint=hint)
+        raise argument.wrong(f"{FIELD} must be a duration, not {value!r}", hint=hint)
     return found
 
 
@@ -78,9 +79,9 @@ def _read_moment(argument: Argument, value: Any) -> datetime | timedelta:
     found = read_moment(value) if isinstance(value, str) else value
     if not isinstance(found, datetime | timedelta):
         hint = f"write {MOMENT_EXAMPLES}"
-        raise argument.wrong(f"{{field}} must be a time, not {value!r}", hint=hint)
+        raise argument.wrong(f"{FIELD} must be a time, not {value!r}", hint=hint)
     if isinstance(found, timedelta) and abs(found.total_seconds()) > LONGEST_SECONDS:
-        raise argument.wrong(f"{{field}} is not in {SUPPORTED}")
+        raise argument.wrong(f"{FIELD} is not in {SUPPORTED}")
     return found if isinstance(found, timedelta) else _checked_instant(argument, found)
 
 
@@ -89,35 +90,35 @@ def _read_instant(argument: Argument, value: Any) -> datetime:
     found = read_moment(value) if isinstance(value, str) else value
     if not isinstance(found, datetime):
         hint = f"write {INSTANT_EXAMPLE}"
-        raise argument.wrong(f"{{field}} must be a date and time, not {value!r}", hint=hint)
+        raise argument.wrong(f"{FIELD} must be a date and time, not {value!r}", hint=hint)
     return _checked_instant(argument, found)
 
 
 def _checked_instant(argument: Argument, found: datetime) -> datetime:
     if found.utcoffset() is None:
         hint = "use a datetime with tzinfo, or an ISO 8601 time with its offset"
-        raise argument.wrong(f"{{field}} {found.isoformat()} has no time zone", hint=hint)
+        raise argument.wrong(f"{FIELD} {found.isoformat()} has no time zone", hint=hint)
     if not is_instant(found):
-        raise argument.wrong(f"{{field}} is not in {SUPPORTED}")
+        raise argument.wrong(f"{FIELD} is not in {SUPPORTED}")
     return found
 
 
 def _read_choice(argument: Argument, value: Any) -> str:
     if value not in argument.words:
         choices = ", ".join(argument.words)
-        raise argument.wrong(f"{{field}} {value!r} is not a choice", hint=f"choose from {choices}")
+        raise argument.wrong(f"{FIELD} {value!r} is not a choice", hint=f"choose from {choices}")
     return str(value)
 
 
 def _read_words(argument: Argument, value: Any) -> list[str]:
     if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
-        raise argument.wrong(f"{{field}} must be a list of strings, not {value!r}")
+        raise argument.wrong(f"{FIELD} must be a list of strings, not {value!r}")
     return [_read_text(argument, one) for one in value]
 
 
 def _read_numbers(argument: Argument, value: Any) -> list[int]:
     if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
-        raise argument.wrong(f"{{field}} must be a list of numbers, not {value!r}")
+        raise argument.wrong(f"{FIELD} must be a list of numbers, not {value!r}")
     found = [_read_whole(argument, one) for one in value]
     for one in found:
         argument.check_range(one, one)
@@ -132,13 +133,13 @@ def _read_several(argument: Argument, value: Any) -> list[str]:
 
 def _read_text(argument: Argument, value: Any) -> str:
     if not isinstance(value, str):
-        raise argument.wrong(f"{{field}} must be a string, not {value!r}")
+        raise argument.wrong(f"{FIELD} must be a string, not {value!r}")
     least, most = argument.field.shortest, argument.field.longest
     if not least <= len(value) <= most:
         bounds = f"{least} to {most:,}" if least else f"at most {most:,}"
-        raise argument.wrong(f"{{field}} must have {bounds} characters, not {len(value):,}")
+        raise argument.wrong(f"{FIELD} must have {bounds} characters, not {len(value):,}")
     if "\0" in value or not _is_unicode(value):
-        raise argument.wrong("{field} contains a character that Postgres cannot store")
+        raise argument.wrong(f"{FIELD} contains a character that Postgres cannot store")
     return value
 
 
@@ -150,19 +151,19 @@ def _read_object(argument: Argument, value: Any) -> Any:
     """A field with a check of its own may take other forms than a mapping."""
     if isinstance(value, Mapping) or argument.check is not None:
         return value
-    raise argument.wrong(f"{{field}} must be an object, not {value!r}")
+    raise argument.wrong(f"{FIELD} must be an object, not {value!r}")
 
 
 def _read_objects(argument: Argument, value: Any) -> list[Any]:
     """Objects, or what the check of the field takes for one."""
     if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
-        raise argument.wrong(f"{{field}} must be a list, not {value!r}")
+        raise argument.wrong(f"{FIELD} must be a list, not {value!r}")
     return list(value)
 
 
 def _read_pairs(argument: Argument, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise argument.wrong(f"{{field}} must map keys to values, not {value!r}")
+        raise argument.wrong(f"{FIELD} must map keys to values, not {value!r}")
     return value
 
 
@@ -174,7 +175,7 @@ def _read_selection(argument: Argument, value: Any) -> bool | list[str]:
     for one in found:
         if one not in known:
             choices = ", ".join(known)
-            raise argument.wrong(f"{{field}} {one!r} is not a choice; choose from {choices}")
+            raise argument.wrong(f"{FIELD} {one!r} is not a choice; choose from {choices}")
     return found
 
 
@@ -212,7 +213,7 @@ def _parse_json(argument: Argument, text: str) -> Any:
         check_bounds(text.encode())
         return json.loads(text, parse_float=_exact)
     except ValueError as error:
-        raise argument.wrong(f"{{field}} is not JSON: {error}") from None
+        raise argument.wrong(f"{FIELD} is not JSON: {error}") from None
 
 
 def _exact(text: str) -> float:
@@ -232,7 +233,7 @@ def _parse_pairs(argument: Argument, text: str) -> dict[str, str]:
     found = [_PAIR.fullmatch(one) for one in text.splitlines()]
     for one, line in zip(found, text.splitlines(), strict=True):
         if one is None:
-            raise argument.wrong(f"{{field}} {line!r} is not KEY:VALUE; write team:billing")
+            raise argument.wrong(f"{FIELD} {line!r} is not KEY:VALUE; write team:billing")
     return {one[1]: one[2] for one in found if one is not None}
 
 

@@ -195,7 +195,7 @@ class Argument:
         if value is None:
             if self.is_optional:
                 return copy(self.field.default)
-            raise self.wrong("{field} is required", code="required")
+            raise self.wrong(f"{FIELD} is required", code="required")
         found = READERS[self.kind](self, value)
         if isinstance(found, int | float) and not isinstance(found, bool):
             self.check_range(found, value)
@@ -257,7 +257,7 @@ class Argument:
             return
         if (least is not None and number < least) or (most is not None and number > most):
             raise self.wrong(
-                f"{{field}} must be {_range(least, most)}, not {value!r}",
+                f"{FIELD} must be {_range(least, most)}, not {value!r}",
                 code="out_of_range",
                 values={"least": least, "most": most, "given": value},
             )

@@ -8,6 +8,7 @@ driver, like a serialization failure to repeat.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -108,9 +109,11 @@ def _of_schema(
 ) -> RotaError:
     """Return an error that a function of the schema raised, with its data."""
     about = getattr(error, "diag", error)
-    values = json.loads(detail) if detail else {}
+    values = _values(detail)
     code = getattr(about, "constraint_name", None) or code_of(kind)
-    advice = HINTS[code](values) if code in HINTS else hint
+    advice: Hint | str | None = hint
+    with suppress(KeyError):  # another's function raised it, without the values of ours
+        advice = HINTS[code](values)
     return kind(
         message,
         hint=advice,
@@ -118,6 +121,15 @@ def _of_schema(
         code=code,
         values=values,
     )
+
+
+def _values(detail: str | None) -> dict[str, Any]:
+    """The data of an error; functions of users may raise our codes with any text."""
+    try:
+        found = json.loads(detail or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def find_sqlstate(error: BaseException) -> Any:
