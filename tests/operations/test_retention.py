@@ -512,3 +512,24 @@ async def test_days_of_tenants_go_with_the_roll_ups(app: rota.App, past: Past) -
     assert [it.rows for it in told if it.table == "tenant_days"] == [1]
     await app.retention.run()
     assert past.conn.execute("SELECT count(*) FROM rota.tenant_days").fetchone() == (1,)
+
+
+async def test_a_plan_counts_what_nobody_has_analyzed(
+    app: rota.App, past: Past, conn: Connection
+) -> None:
+    """Partitions that keep the lines of one job too; one that goes meanwhile has none."""
+    policy(conn, log_days=90)
+    Engine(conn).job("other")
+    past.add(60, job="other", count=3)
+    items = (await app.retention.plan()).items
+    thinned = [one.rows for one in items if one.table == "logs" and one.action == "delete"]
+    assert (sum(thinned), max(thinned)) == (3, 3)
+    assert conn.execute("SELECT rota.count_part('logs_20010101')").fetchone() == (0,)
+
+
+def test_a_large_partition_is_estimated(conn: Connection) -> None:
+    conn.execute("CREATE TABLE rota.large AS SELECT FROM generate_series(1, 50000)")
+    (exact,) = conn.execute("SELECT rota.count_part('large')").fetchone() or (0,)
+    (found,) = conn.execute("SELECT rota.count_part('large', 40)").fetchone() or (0,)
+    assert exact == 50_000
+    assert 20_000 < found < 100_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
+import psycopg
 import pytest
 
 import rota
@@ -284,6 +285,20 @@ async def test_what_was_claimed_after_a_stop_goes_back(desk: Desk, engine: Engin
     assert desk.connection.handed_back == 1
     assert (engine.state(run), engine.run(run)["attempts_used"]) == ("queued", 0)
     assert not desk.connection.held_ids()
+
+
+async def test_what_could_not_be_handed_back_is_not_counted(
+    desk: Desk, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fetch(_plan: object) -> None:
+        raise psycopg.OperationalError("gone")
+
+    engine.enqueue()
+    await desk.claim(1)
+    monkeypatch.setattr(desk.connection._feed, "fetch", fetch)
+    with pytest.raises(psycopg.OperationalError):
+        await desk.connection.hand_back()
+    assert desk.connection.handed_back == 0
 
 
 async def test_what_only_the_database_knows_of_goes_back(desk: Desk, engine: Engine) -> None:

@@ -155,8 +155,8 @@ class ClaimConnection:
     async def hand_back(self) -> None:
         """Returns runs that have not started to their queues."""
         claims = self.take_unstarted()
-        self.handed_back += len(claims)
         await self._hand_back([(claim.id, claim.attempt) for claim in claims])
+        self.handed_back += len(claims)
 
     async def recover(self, ends: EndBuffer) -> None:
         """Open the connection anew after an error, and hand back runs that only the database knows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.model.retention import Retention, RetentionItem
 from rota.postgres.plans import Execute
-from rota.postgres.retention.parts import BATCH, Partition, PartitionDrops, note_parts
+from rota.postgres.retention.parts import BATCH, Partition, PartitionDrops, note_parts, rows_of
 from rota.postgres.steps import Steps
 
 if TYPE_CHECKING:
@@ -42,15 +42,15 @@ class LogPruning:
 
     def _thin(self, part: Partition) -> Steps[None]:
         kept = [job for job, days in self._longest.items() if days > self._days]
-        item = RetentionItem(
-            "delete",
-            "logs",
-            part.estimated_rows,
-            part.partition,
-            until=part.to_at,
-            note="would delete some of its lines: an estimate, as some jobs keep theirs longer",
-        )
         if self._work.dry_run:
+            item = RetentionItem(
+                "delete",
+                "logs",
+                (yield from rows_of(part)),
+                part.partition,
+                until=part.to_at,
+                note="would delete some of its lines: an estimate, as some jobs keep theirs longer",
+            )
             self._work.items.append(item)
             return
         page: int | None = 0

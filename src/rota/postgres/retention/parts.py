@@ -47,8 +47,10 @@ def note_parts() -> Steps[list[Partition]]:
     return [Partition(**row) for row in rows]
 
 
-def _count(part: Partition) -> Steps[int]:
-    """Count what the server has no figure of: nobody has analyzed the partition yet."""
+def rows_of(part: Partition) -> Steps[int]:
+    """About how many rows a partition has. One that nobody has analyzed yet is counted."""
+    if part.estimated_rows:
+        return part.estimated_rows
     counted: int = yield from call("count_part", name=part.partition)
     return counted
 
@@ -60,7 +62,7 @@ class PartitionDrops:
         self._work = work
 
     def drop(self, part: Partition, *, with_logs: bool = False) -> Steps[None]:
-        rows = part.estimated_rows or (yield from _count(part))
+        rows = yield from rows_of(part)
         item = RetentionItem(
             "drop",
             part.parent,

@@ -618,7 +618,7 @@ END $$;
 
 -- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: returns how many rows
 -- it removed, and whether it stopped at its limit. The table is locked as by DELETE before it is looked at: a trigger
--- that somebody is making is seen, or waits.
+-- that somebody is making on it is seen, or waits. Tables that its rows cascade into are not locked.
 -- Called by: cleanup.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.apply_rule(rule integer, said jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
