@@ -14,9 +14,12 @@ import pytest
 
 import rota
 from rota.engine.metrics.rollups import Rollups
+from rota.hints import OperationCall
+from rota.operations.registry import NOUNS, commands_of
 from rota.web import create_site
 from rota.web.pages.live import topics_of
 from rota.web.shared_reads import SharedReads
+from rota.web.words import PAGES
 from tests.sql_engine import Engine
 from tests.web.conftest import Browser, browser_of
 
@@ -317,3 +320,11 @@ async def test_what_is_read_once_serves_all(shop: rota.App, conn: Conn) -> None:
     trend = await watch.trend(timedelta(hours=1))
     assert await watch.trend(timedelta(hours=1)) is trend
     assert await watch.trend(timedelta(hours=6)) is not trend
+
+
+async def test_the_page_that_a_hint_names_is_there(web: Browser) -> None:
+    for many in NOUNS:
+        if hasattr(commands_of(many), "list"):
+            await web.get(commands_of(many).noun.home or f"/{many}")
+            title = unescape(re.findall(r"<title>(.*?) · Rota</title>", web.page)[0])
+            assert PAGES.call(OperationCall(many, "list")) == f"the page {title}"

@@ -9,6 +9,7 @@ from rota.operations.registry import NOUNS, commands_of
 from rota.web.nav import SECTIONS
 
 _TITLES = {path: title for section in SECTIONS if section for _, title, path, _ in [section]}
+_TITLES |= {"/schedules/new": "New schedule", "/watches": "Watched tables"}
 
 
 class PageWords(Words):

@@ -23,7 +23,7 @@ def _deleted(result: None, is_changed: bool, at: ShowTime) -> str:
 
 
 class ViewCommands(Commands):
-    noun = Noun("view", "views", RunView, home="runs")
+    noun = Noun("view", "views", RunView, home="/runs")
 
     @command
     def list(self) -> Plan[Found]:

@@ -25,7 +25,7 @@ def _removed(result: None, is_changed: bool, at: ShowTime) -> str:
 
 
 class TemplateCommands(Commands):
-    noun = Noun("template", "templates", TemplateInfo, TimingError)
+    noun = Noun("template", "templates", TemplateInfo, TimingError, home="/schedules/new")
 
     @command
     def list(self) -> Plan[Found]:
