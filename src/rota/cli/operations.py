@@ -270,7 +270,14 @@ def _completion(one: Argument) -> Any:
 
 
 # How several texts of one flag are joined.
-_REPEATABLE = {"pairs": "\n", "selection": ",", "numbers": ",", "several": "\n"}
+_REPEATABLE = {
+    "pairs": "\n",
+    "selection": ",",
+    "numbers": ",",
+    "several": "\n",
+    "words": ",",
+    "objects": ",",
+}
 
 
 def _help(one: Argument) -> str:

@@ -135,6 +135,19 @@ def test_update(made: Cli) -> None:
     assert "no schedule" in failed(made, "update", "none", "--interval", "5m")
 
 
+def test_repeated_flags_are_all_read(made: Cli) -> None:
+    for name in ("a", "b", "c"):
+        made.done("schedules", "create", name, "send", "--interval", "1d", "--tags", name)
+    given = ("--requires", "a:1h", "--requires", "b,c", "--tags", "p", "--tags", "q,r")
+    made.done("schedules", "update", "digest", *given)
+    found = made.done("schedules", "show", "digest", "--json").json
+    assert found["requires"] == [
+        {"name": "a", "within_seconds": 3600}, {"name": "b"}, {"name": "c"},
+    ]  # fmt: skip
+    assert found["tags"] == ["p", "q", "r"]
+    made.done("schedules", "update", "digest", "--tags", "none")
+
+
 def test_zero_is_shown(made: Cli) -> None:
     zeros = ("--priority", "0", "--grace", "0", "--catch-up-window", "0")
     made.done("schedules", "update", "digest", *zeros)
