@@ -63,6 +63,25 @@ def test_a_mistyped_command_is_guessed(bare_cli: Cli) -> None:
     assert "'runs'" in result.err
 
 
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("runs list --unhandled", "called --no-handled"),
+        ("logs tail --grep x", "the argument TEXT"),
+        ("schedules preview x --from 1h", "called --after"),
+        ("schedules backfill x --from 1h", "called --from-at"),
+        ("schedules create x --job send", "the argument JOB"),
+        ("events replay --job send", "the argument JOB"),
+        ("limits set x --job send", "called --jobs"),
+        ("events list order.*", "called --name"),
+        ("schedules templates", "called rota templates list"),
+    ],
+)
+def test_an_old_name_is_answered_with_the_new_one(bare_cli: Cli, typed: str, name: str) -> None:
+    code, _, err = bare_cli(*typed.split())
+    assert (code, err.splitlines()[1]) == (2, f"hint: it is {name} now")
+
+
 def test_completion_script(here: Path) -> None:
     # It looks for the shell that it was called from: there has to be one, and it has to stay.
     called = f"{sys.executable} -m rota --show-completion && true"

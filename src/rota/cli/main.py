@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -79,31 +80,47 @@ def fail(error: Exception, parameters: Iterable[Any] = ()) -> int:
     return code
 
 
-# Renamed flags, to suggest the new name for an old one.
+# What something was called, and what it may be called now: a flag, an argument or a command.
 _RENAMED = {
-    "--payload": "--default-payload",
-    "--sql": "--function-name",
-    "--noun": "--object-type",
-    "--subject": "--object-id",
-    "--for": "--until",
-    "--per": "--period",
-    "--job": "--jobs",
-    "--every": "--interval",
-    "--at": "--run-at",
-    "--with-seconds": "--has-seconds",
-    "--shadow": "--is-shadow",
-    "--enabled": "--is-enabled",
-    "--tag": "--tags",
-    "--run-tag": "--run-tags",
-    "--from": "--from-at",
-    "--until": "--until-at",
+    "--payload": ("--default-payload",),
+    "--sql": ("--function-name",),
+    "--noun": ("--object-type",),
+    "--subject": ("--object-id",),
+    "--for": ("--until",),
+    "--per": ("--period",),
+    "--job": ("--jobs", "JOB"),
+    "--every": ("--interval",),
+    "--at": ("--run-at",),
+    "--with-seconds": ("--has-seconds",),
+    "--shadow": ("--is-shadow",),
+    "--enabled": ("--is-enabled",),
+    "--tag": ("--tags",),
+    "--run-tag": ("--run-tags",),
+    "--from": ("--from-at", "--after"),
+    "--until": ("--until-at",),
+    "--unhandled": ("--no-handled",),
+    "--grep": ("TEXT",),
+    "rota schedules templates": ("rota templates list",),
+    "rota events list NAME": ("--name",),
 }
 
 
 def _renamed(error: Any, context: Any) -> str | None:
-    name = _RENAMED.get(getattr(error, "option_name", ""))
-    flags = {flag for param in context.command.params for flag in param.opts} if context else set()
-    return f"it is called {name} now" if name in flags else None
+    """The new name of what was typed, where the command has it."""
+    if context is None:
+        return None
+    typed = getattr(error, "option_name", None) or f"{context.command_path} NAME"
+    if word := re.fullmatch("No such command '(.+)'.", error.format_message()):
+        typed = f"{context.command_path} {word[1]}"
+    known = {
+        name
+        for one in context.command.params
+        for name in (*one.opts, *one.secondary_opts, one.metavar)
+    }
+    for name in _RENAMED.get(typed, ()):
+        if name in known or name.startswith("rota "):
+            return f"it is {'called' if name.islower() else 'the argument'} {name} now"
+    return None
 
 
 def _explain(error: Exception, words: Words) -> tuple[str, str | None, int]:
