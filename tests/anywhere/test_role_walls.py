@@ -10,6 +10,7 @@ import pytest
 
 import rota
 from rota.engine.logs.log_indexes import LogIndexes
+from rota.postgres import migrate as migrations
 from rota.postgres.migrate import migrate
 from tests.anywhere.conftest import OWNER, WORKER, as_role
 from tests.conftest import load_config
@@ -405,6 +406,39 @@ def test_nobody_migrates_into_the_schema_of_another_role(roles: Server, by: str)
                     call()
             app.close_sync()
             assert admin.execute("SELECT is_called FROM rota.calls").fetchone() == (False,)
+            # To own the schema is not enough: what is in it is still the other role's.
+            taker = "CURRENT_USER" if by == "a superuser" else WORKER
+            admin.execute(f"ALTER SCHEMA rota OWNER TO {taker}".encode())
+            with pytest.raises(rota.SchemaError, match=f'functions of role "{OWNER}"'):
+                migrate(mine, "rota")
+            assert admin.execute("SELECT is_called FROM rota.calls").fetchone() == (False,)
             admin.execute("DROP SCHEMA rota CASCADE")
             admin.execute(f"CREATE SCHEMA rota AUTHORIZATION {OWNER}".encode())
             migrate(as_role(url, OWNER), "rota")  # who owns only the schema
+
+
+def test_a_schema_that_somebody_makes_meanwhile_is_refused(
+    roles: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the first look, and before this role makes it."""
+    with roles.fresh_database("template1") as url:
+        name = str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
+        with roles.open_admin(name) as admin:
+            admin.execute(f"GRANT CREATE ON DATABASE {name} TO {WORKER}".encode())
+            first = migrations.installed
+
+            def installed(*args: Any) -> Any:
+                admin.execute(f"CREATE SCHEMA IF NOT EXISTS rota AUTHORIZATION {OWNER}".encode())
+                admin.execute(f"GRANT ALL ON SCHEMA rota TO {WORKER}".encode())
+                return first(*args)
+
+            monkeypatch.setattr(migrations, "installed", installed)
+            with pytest.raises(rota.SchemaError, match=f'belongs to role "{OWNER}"'):
+                migrate(as_role(url, WORKER), "rota")
+            assert admin.execute("SELECT to_regclass('rota.migrations')").fetchone() == (None,)
+
+
+def test_the_hint_of_an_old_schema_takes_any_name() -> None:
+    with pytest.raises(rota.SchemaError) as caught:
+        migrations.check(migrations.Installed(1, 0, is_other=True), "a{b}")
+    assert '"a{b}"' in str(caught.value.hint)

@@ -144,10 +144,11 @@ def check(found: Installed | None, schema: str) -> None:
 
 def _refuse_other(found: Installed, schema: str) -> None:
     if found.is_other:
+        name = schema.replace("{", "{{").replace("}", "}}")  # in the text of a hint
         raise SchemaError(
             f"schema {schema!r} was created by a version before 0.1.0, which cannot be upgraded",
             hint=Hint(
-                f'drop it with all its data (DROP SCHEMA "{schema}" CASCADE), or set `schema` to '
+                f'drop it with all its data (DROP SCHEMA "{name}" CASCADE), or set `schema` to '
                 "another name, then run {}",
                 ShellCommand(("migrate",)),
             ),
@@ -155,14 +156,17 @@ def _refuse_other(found: Installed, schema: str) -> None:
 
 
 def _check_owner(conn: Connection, schema: str) -> None:
-    """Refuse a schema that belongs to another role, before anything in it is read."""
+    """Refuse a schema that belongs to another role, or has tables or functions of another role,
+    before anything in it is read."""
     row = conn.execute(
         Statements(schema).get("migrate/stranger").encode(), {"schema": schema}
     ).fetchone()
     if row is not None:
+        owner, is_schema = row
+        what = "belongs to" if is_schema else "has tables or functions of"
         raise SchemaError(
-            f'schema {schema!r} belongs to role "{row[0]}", whose code would run as yours',
-            hint=f'connect as "{row[0]}", or run: ALTER SCHEMA "{schema}" OWNER TO CURRENT_USER',
+            f'schema {schema!r} {what} role "{owner}", whose code would run as yours',
+            hint=f'connect as "{owner}", or set `schema` to another name',
         )
 
 
@@ -203,6 +207,7 @@ def _prepare(conn: Connection, schema: str) -> None:
     while not installed(conn, schema):
         with suppress(*_MADE_MEANWHILE), conn.transaction():
             conn.execute(statements.naming("migrate/create_schema", schema=schema))
+            _check_owner(conn, schema)  # another role may have been first
             conn.execute(statements.get("migrate/create_table").encode())
 
 
