@@ -110,6 +110,8 @@ async def test_it_speaks_for_nobody_else(jobs: rota.App) -> None:
         await acme.enqueue(send.options(tenant="blue"))
     with pytest.raises(rota.FilterError, match="page is not available per tenant"):
         await acme.bulk.page()
+    with pytest.raises(rota.FilterError, match="remove is not available per tenant"):
+        await acme.templates.remove("Hourly")
     assert await acme.runs.list(tenant="acme") == []
 
 
@@ -119,7 +121,7 @@ def test_every_command_says_how_it_keeps_to_a_tenant(jobs: rota.App) -> None:
     refused = {
         "BulkActions": {"page"}, "Audit": {"get"},
         "Schedules": {"strips"},
-        "Events": {"receive", "refuse", "refusals"},
+        "Events": {"receive", "refuse", "refusals"}, "Templates": {"set", "remove"},
     }  # fmt: skip
     for face in (
         acme.runs,
@@ -130,6 +132,7 @@ def test_every_command_says_how_it_keeps_to_a_tenant(jobs: rota.App) -> None:
         acme.limits,
         acme.audit,
         acme.why,
+        acme.templates,
     ):
         kind = type(face)
         commands = {n for n, it in inspect.getmembers_static(kind) if isinstance(it, Command)}

@@ -8,6 +8,7 @@ from rota.model.schedule_fields import CronExpression
 from rota.model.template import Description, TemplateInfo, TemplateName
 from rota.operations.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.operations.registry import Noun, Reason, ShowTime, Version, operation
+from rota.operations.scope import Scope
 from rota.postgres.audit import because
 from rota.postgres.plans import Plan
 from rota.postgres.schedules import calendars
@@ -26,6 +27,7 @@ def _removed(result: None, is_changed: bool, at: ShowTime) -> str:
 
 class TemplateCommands(Commands):
     noun = Noun("template", "templates", TemplateInfo, TimingError, home="/schedules/new")
+    scope = Scope(shared=frozenset({"list", "page", "get"}))
 
     @command
     def list(self) -> Plan[Found]:

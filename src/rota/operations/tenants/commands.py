@@ -63,6 +63,11 @@ class TenantCommandSets:
     def why(self) -> Why:
         return self._faces.why.of_tenant(self.name)
 
+    @cached_property
+    def templates(self) -> Templates:
+        """Those of the application, to be read."""
+        return self._faces.templates.of_tenant(self.name)
+
     # Shared by the whole application.
 
     @property
@@ -80,10 +85,6 @@ class TenantCommandSets:
     @property
     def calendars(self) -> Calendars:
         return self._faces.calendars
-
-    @property
-    def templates(self) -> Templates:
-        return self._faces.templates
 
     @property
     def clock(self) -> Clock:

@@ -47,8 +47,8 @@ class Application(Protocol):
 class Tenant(TenantCommandSets):
     """Enqueue, emit and schedule for one tenant. `runs`, `bulk`, `schedules`, `logs`, `events`,
     `limits`, `audit` and `why` are restricted to the tenant; a run of another tenant is not
-    found by its id. `jobs`, `queues`, `workers`, `calendars`,
-    `templates` and `clock` are the application's."""
+    found by its id. `templates` can be read. `jobs`, `queues`, `workers`, `calendars` and `clock`
+    are the application's."""
 
     def __init__(self, name: str, app: Application, faces: CommandSets) -> None:
         super().__init__(name, faces)
