@@ -19,13 +19,15 @@ MOST = 12_000_000
 ROWS = 1001
 # A page of so large values would be larger than that.
 TEXT = "repeat('x', 20000)"
+# As long as it may be.
+DESCRIPTION = "repeat('x', 10000)"
 JSON = f"jsonb_build_object('x', {TEXT})"
 ENTRY = "INSERT INTO rota.audit (actor, action, object_type, object_id, after, before, reason)"
 # By path: what fills the list, past all triggers where they are not needed.
 TRIGGERED = {"/runs", "/schedules"}
 FLOODS = {
     "/jobs": "INSERT INTO rota.jobs (name, description, metadata, default_payload, payload_schema)"
-    f" SELECT 'job ' || n, {TEXT}, {JSON}, {JSON}, {JSON} FROM n",
+    f" SELECT 'job ' || n, {DESCRIPTION}, {JSON}, {JSON}, {JSON} FROM n",
     "/runs": f"SELECT rota.enqueue('send', {JSON}, metadata => {JSON}) FROM n;"
     f" UPDATE rota.open_runs SET last_error = {TEXT}, message = {TEXT}",
     "/runs/{run_id}/attempts": "INSERT INTO rota.past_attempts (run_id, attempt, state, worker,"
@@ -42,7 +44,8 @@ FLOODS = {
     " first_seen_at, last_seen_at, failures, runs)"
     f" SELECT 'e' || n, 'Broken', {TEXT}, false, 1, rota.now(), rota.now(), 1, 1 FROM n",
     "/schedules": "INSERT INTO rota.schedules (name, job, cron, description, payload, metadata,"
-    f" run_metadata) SELECT 's ' || n, 'send', '0 3 * * *', {TEXT}, {JSON}, {JSON}, {JSON} FROM n",
+    f" run_metadata) SELECT 's ' || n, 'send', '0 3 * * *', {DESCRIPTION}, {JSON}, {JSON}, {JSON}"
+    " FROM n",
     "/schedules/{name}/occurrences": "INSERT INTO rota.ledger (schedule_id, nominal_at, through_at,"
     " decision, tenant, schedule, claimed_at, decided_at, reason, error, details)"
     " SELECT s.id, i.at, i.at, 'skipped', '', s.name, i.at, i.at, 'overlap',"
@@ -53,9 +56,9 @@ FLOODS = {
     "/schedules/{name}/manual": f"{ENTRY} SELECT 'me', 'schedule.triggered', 'schedule', 'nightly',"
     f" '{{\"run_id\": 1}}', NULL, {TEXT} FROM n",
     "/calendars": "INSERT INTO rota.calendars (name, description, definition)"
-    f" SELECT 'c ' || n, {TEXT}, {JSON} FROM n",
+    f" SELECT 'c ' || n, {DESCRIPTION}, {JSON} FROM n",
     "/templates": "INSERT INTO rota.schedule_templates (name, cron, description)"
-    f" SELECT 't ' || n, '@daily', {TEXT} FROM n",
+    f" SELECT 't ' || n, '@daily', {DESCRIPTION} FROM n",
     "/queues": "INSERT INTO rota.queues (name, is_paused, paused_at, pause_reason)"
     f" SELECT 'q ' || n, true, rota.now(), {TEXT} FROM n",
     "/tenants": "INSERT INTO rota.tenants (name, metadata, is_paused, pause_reason)"

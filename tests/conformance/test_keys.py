@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +32,8 @@ def test_raise_says_who_holds_it(engine: Engine) -> None:
     ) as caught:
         engine.enqueue(key="a", on_conflict="raise")
     assert caught.value.sqlstate == "RO003"
-    assert caught.value.diag.message_detail == str(run)
+    detail = json.loads(caught.value.diag.message_detail or "")
+    assert detail == {"job": "work", "key": "a", "held_by": run}
 
 
 def test_the_scope_is_tenant_job_and_key(engine: Engine) -> None:

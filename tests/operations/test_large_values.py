@@ -93,7 +93,7 @@ async def test_jobs(app: rota.App, conn: psycopg.Connection[Any]) -> None:
     await app.jobs.sync_definitions()
     conn.execute(
         "UPDATE rota.jobs SET description = %s, metadata = %s WHERE name = 'load'",
-        [LARGE["text"], json.dumps(LARGE)],
+        [LARGE["text"][:10_000], json.dumps(LARGE)],
     )
     (found,) = (await app.jobs.page(text="load")).items
     assert found.metadata == omitted("/jobs/{name}")

@@ -212,8 +212,6 @@ async def test_lists_filter_by_one_state_or_several_under_either_name(app: rota.
         assert await read(state=states[1]) == await read(states=[states[1]]) == found[-1:]
         assert await read(states=[]) == []
         for wrong in ({"state": states[0], "states": states}, {"states": [states[0], "odd"]}):
-            with pytest.raises(
-                rota.FilterError, match=r"pass only one of them|unknown state 'odd'"
-            ):
+            with pytest.raises(rota.FilterError, match=r"pass only one of them|'odd'"):
                 await read(**wrong)
     assert (await app.schedules.counts(job="mine", states=["paused"]))["active"] == 1

@@ -158,7 +158,7 @@ def _set_etag(noun: Noun, response: Response, record: Any) -> None:
 def _add_operation(routes: APIRouter, commands: type[Commands], operation: Operation) -> None:
     noun = commands.noun
     method, path = address(noun, operation)
-    statuses = [] if operation.creates else [404]
+    statuses = [] if operation.creates and not _names_others(operation) else [404]
     statuses += [409] if operation.may_conflict else []
     statuses += [412] if operation.takes("version") else []
     responses = problems(*statuses, *(() if method == "DELETE" else WITH_BODY))
@@ -175,6 +175,11 @@ def _add_operation(routes: APIRouter, commands: type[Commands], operation: Opera
         model = _result(noun, operation)
     endpoint = _act(noun, operation, has_body=method != "DELETE")
     add_route(routes, path, endpoint, model, responses, method, operation.status)
+
+
+def _names_others(operation: Operation) -> bool:
+    """Whether it may name something else that does not exist."""
+    return any(one.name in ("job", "template") for one in operation.inputs)
 
 
 def _answers_record(noun: Noun, operation: Operation) -> bool:
@@ -326,7 +331,9 @@ def _words(one: Argument) -> Any:
     """An argument that may be left out has at least one word; a setting may be empty."""
     word: Any = Literal[one.words] if one.words else _text(one)
     least = int(one.is_optional and one.default is not UNCHANGED)
-    return Annotated[list[word], Field(min_length=least, max_length=1000)]
+    # Those that narrow a list have to fit into an address.
+    most = 50 if one.kind == "several" else 1000
+    return Annotated[list[word], Field(min_length=least, max_length=most)]
 
 
 def _numbers(one: Argument) -> Any:
