@@ -155,8 +155,13 @@ class ClaimConnection:
     async def hand_back(self) -> None:
         """Returns runs that have not started to their queues."""
         claims = self.take_unstarted()
-        await self._hand_back([(claim.id, claim.attempt) for claim in claims])
+        # Counted first: whoever stops the worker may look while the statement is on its way.
         self.handed_back += len(claims)
+        try:
+            await self._hand_back([(claim.id, claim.attempt) for claim in claims])
+        except BaseException:
+            self.handed_back -= len(claims)
+            raise
 
     async def recover(self, ends: EndBuffer) -> None:
         """Open the connection anew after an error, and hand back runs that only the database knows
